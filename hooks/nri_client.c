@@ -86,14 +86,14 @@ static void on_configure(uint32_t stream, const void *payload, size_t len)
 {
 	char config[64];
 	uint8_t buf[16];
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, sizeof(buf));
 	struct nri_ask ready = {.word = NRI_READY};
 	uint32_t ms = nri_configuration(payload, len, config, sizeof(config));
 	t.request_ms = ms ? ms : REQUEST_MS;
 	/* a pre-installed plugin has no arguments, but a file in the runtime's plugin_config_path */
 	t.inject = t.spec->inject || !strncmp(config, "inject-hook", strlen("inject-hook"));
 	t.registered_by = 0;
-	pb_put_number(&o, 2, NRI_EVENT_BIT(t.inject ? NRI_EVENT_CREATE_CONTAINER : NRI_EVENT_START_CONTAINER));
+	protobuf_writer_number(&o, 2, NRI_EVENT_BIT(t.inject ? NRI_EVENT_CREATE_CONTAINER : NRI_EVENT_START_CONTAINER));
 	queue_response(stream, buf, o.len);
 	send_to_starter(&ready, NRI_ASK_SHORT);
 	send_log(LOG_INFO, "state=connected mode=%s request_timeout_ms=%u", t.inject ? "inject-hook" : "attach",
@@ -103,9 +103,9 @@ static void on_configure(uint32_t stream, const void *payload, size_t len)
 static void on_synchronize(uint32_t stream, const void *payload, size_t len)
 {
 	uint8_t buf[4];
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, sizeof(buf));
 	if (nri_more(payload, len))
-		pb_put_number(&o, 2, 1);
+		protobuf_writer_number(&o, 2, 1);
 	queue_response(stream, buf, o.len);
 }
 
@@ -161,7 +161,7 @@ static void on_create_container(uint32_t stream, const void *payload, size_t len
 {
 	static struct container c;
 	static uint8_t buf[300 << 10];
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, sizeof(buf));
 	const char *why = NULL;
 	int r = t.inject ? nri_container(NRI_CREATE_CONTAINER, payload, len, &c) : -ENOMEM;
 	if (r < 0 || c.verdict == DECISION_OFF || c.verdict == DECISION_SANDBOX)
@@ -172,7 +172,7 @@ static void on_create_container(uint32_t stream, const void *payload, size_t len
 		why = "the hook is not there, or no program that everybody may see and run";
 	else
 		nri_injection(payload, len, &t.spec->hook, &o);
-	if (o.full)
+	if (o.failed)
 		why = "its annotations are too many";
 	if (why)
 		send_log(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", c.id, why);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/protobuf.h"
 
+#include "oci/base/array.h"
+
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VARINT_MAX 10 /* bytes */
+#define ROOM_FIRST 256
 
 struct pb pb_of(const void *bytes, size_t len)
 {
@@ -110,47 +116,100 @@ bool pb_equals(const struct pb_field *f, const char *text)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-static void append_bytes(struct pb_out *o, const void *data, size_t len)
+struct protobuf_writer protobuf_writer_fixed(void *buffer, size_t size)
 {
-	if (o->full || len > o->size - o->len) {
-		o->full = true;
+	return (struct protobuf_writer){.bytes = buffer, .room = size, .fixed = true};
+}
+
+static bool reserve_bytes(struct protobuf_writer *w, size_t len)
+{
+	if (!w->failed && len > w->room - w->len)
+		w->failed = w->fixed || array_reserve(&w->bytes, &w->room, w->len + len, 1, ROOM_FIRST) < 0;
+	return !w->failed;
+}
+
+void protobuf_writer_put(struct protobuf_writer *w, const void *bytes, size_t len)
+{
+	if (!reserve_bytes(w, len) || !len)
+		return;
+	memcpy(w->bytes + w->len, bytes, len);
+	w->len += len;
+}
+
+void protobuf_writer_print(struct protobuf_writer *w, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	va_start(ap, fmt);
+	const int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		w->failed = true;
 		return;
 	}
-	if (len)
-		memcpy(o->buf + o->len, data, len);
-	o->len += len;
+	protobuf_writer_put(w, text, (size_t)n);
+	free(text);
 }
 
-static void put_varint(struct pb_out *o, uint64_t value)
+void protobuf_writer_varint(struct protobuf_writer *w, uint64_t value)
 {
-	uint8_t text[VARINT_MAX];
-	size_t n = 0;
+	if (!reserve_bytes(w, (size_t)(70 - __builtin_clzll(value | 1)) / 7)) /* 7 bits in each byte */
+		return;
 	for (; value >= 0x80; value >>= 7)
-		text[n++] = (uint8_t)value | 0x80;
-	text[n++] = (uint8_t)value;
-	append_bytes(o, text, n);
+		w->bytes[w->len++] = (uint8_t)value | 0x80;
+	w->bytes[w->len++] = (uint8_t)value;
 }
 
-void pb_put_number(struct pb_out *o, uint32_t number, uint64_t value)
+static void write_tag(struct protobuf_writer *w, unsigned field, enum pb_type type)
 {
-	put_varint(o, (uint64_t)number << 3 | PB_VARINT);
-	put_varint(o, value);
+	protobuf_writer_varint(w, (uint64_t)field << 3 | type);
 }
 
-void pb_put_bytes(struct pb_out *o, uint32_t number, const void *data, size_t len)
+void protobuf_writer_number(struct protobuf_writer *w, unsigned field, uint64_t value)
 {
-	put_varint(o, (uint64_t)number << 3 | PB_BYTES);
-	put_varint(o, len);
-	append_bytes(o, data, len);
+	if (!value)
+		return;
+	write_tag(w, field, PB_VARINT);
+	protobuf_writer_varint(w, value);
 }
 
-void pb_put_text(struct pb_out *o, uint32_t number, const char *text)
+void protobuf_writer_fixed64(struct protobuf_writer *w, unsigned field, uint64_t value)
 {
-	pb_put_bytes(o, number, text, strlen(text));
+	uint8_t bytes[8];
+	if (!value)
+		return;
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(value >> 8 * i);
+	write_tag(w, field, PB_FIXED64);
+	protobuf_writer_put(w, bytes, sizeof(bytes));
 }
 
-void pb_put_message(struct pb_out *o, uint32_t number, const struct pb_out *message)
+void protobuf_writer_bytes(struct protobuf_writer *w, unsigned field, const void *d, size_t n)
 {
-	pb_put_bytes(o, number, message->buf, message->len);
-	o->full = o->full || message->full;
+	write_tag(w, field, PB_BYTES);
+	protobuf_writer_varint(w, n);
+	protobuf_writer_put(w, d, n);
+}
+
+void protobuf_writer_text(struct protobuf_writer *w, unsigned field, const char *text)
+{
+	if (text[0])
+		protobuf_writer_bytes(w, field, text, strlen(text));
+}
+
+void protobuf_writer_message(struct protobuf_writer *w, unsigned field, const struct protobuf_writer *message)
+{
+	protobuf_writer_bytes(w, field, message->bytes, message->len);
+	w->failed |= message->failed;
+}
+
+void protobuf_writer_clear(struct protobuf_writer *w)
+{
+	w->len = 0;
+}
+
+void protobuf_writer_done(struct protobuf_writer *w)
+{
+	free(w->bytes);
+	*w = (struct protobuf_writer){0};
 }

@@ -10,7 +10,9 @@
  *	while (pb_next(&m, &f))
  *		if (f.number == 1) ...
  *
- * Writing appends to a buffer of fixed size; a field that does not fit sets `full`, and the rest is not written.
+ * Writing appends to memory that grows, or to a caller's buffer of fixed size. Out of memory or room sets `failed`, and
+ * nothing is written from then on: the caller checks once, at the end. A message inside another one is written on its
+ * own first, and then put there: its length precedes it.
  */
 #pragma once
 
@@ -42,13 +44,24 @@ struct pb pb_inside(const struct pb_field *f);
 int pb_pair(const struct pb_field *f, struct pb_field *ret_key, struct pb_field *ret_value);
 bool pb_equals(const struct pb_field *f, const char *text);
 
-struct pb_out {
-	uint8_t *buf;
-	size_t size, len;
-	bool full;
+struct protobuf_writer { /* all zero: empty, and it grows */
+	uint8_t *bytes;
+	size_t len, room;
+	bool fixed, failed;
 };
 
-void pb_put_number(struct pb_out *o, uint32_t number, uint64_t value);
-void pb_put_bytes(struct pb_out *o, uint32_t number, const void *data, size_t len);
-void pb_put_text(struct pb_out *o, uint32_t number, const char *text);
-void pb_put_message(struct pb_out *o, uint32_t number, const struct pb_out *message); /* full if `message` is */
+struct protobuf_writer protobuf_writer_fixed(void *buffer, size_t size); /* the caller's buffer */
+void protobuf_writer_put(struct protobuf_writer *w, const void *bytes, size_t len);
+void protobuf_writer_print(struct protobuf_writer *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+void protobuf_writer_varint(struct protobuf_writer *w, uint64_t value); /* alone: an element of a packed field */
+void protobuf_writer_number(
+	struct protobuf_writer *w, unsigned field, uint64_t value); /* 0 is not written: it is the default */
+void protobuf_writer_fixed64(struct protobuf_writer *w, unsigned field, uint64_t value); /* the same */
+void protobuf_writer_bytes(
+	struct protobuf_writer *w, unsigned field, const void *d, size_t n);		/* written also when n is 0 */
+void protobuf_writer_text(struct protobuf_writer *w, unsigned field, const char *text); /* "" is not written */
+void protobuf_writer_message(struct protobuf_writer *w, unsigned field, const struct protobuf_writer *message);
+
+void protobuf_writer_clear(struct protobuf_writer *w); /* empties it, keeps its memory and `failed` */
+void protobuf_writer_done(struct protobuf_writer *w);  /* of one that grows */

@@ -288,13 +288,13 @@ uint32_t nri_configuration(const void *payload, size_t len, char *ret_config, si
 
 enum { ANSWER_ADJUST = 1, ADJUST_ANNOTATIONS = 2, ADJUST_HOOKS = 5, CREATE_RUNTIME = 2, POSTSTOP = 6 };
 
-static void put_pair(struct pb_out *o, const char *key, size_t key_len, const struct pb_field *value)
+static void put_pair(struct protobuf_writer *o, const char *key, size_t key_len, const struct pb_field *value)
 {
 	uint8_t text[KEY_MAX + ANNOTATION_VALUE_MAX + 32];
-	struct pb_out pair = {.buf = text, .size = sizeof(text)};
-	pb_put_bytes(&pair, 1, key, key_len);
-	pb_put_bytes(&pair, 2, value->data, value->len);
-	pb_put_message(o, ADJUST_ANNOTATIONS, &pair);
+	struct protobuf_writer pair = protobuf_writer_fixed(text, sizeof(text));
+	protobuf_writer_bytes(&pair, 1, key, key_len);
+	protobuf_writer_bytes(&pair, 2, value->data, value->len);
+	protobuf_writer_message(o, ADJUST_ANNOTATIONS, &pair);
 }
 
 static int put_annotation(void *arg, const struct pb_field *key, const struct pb_field *value)
@@ -308,25 +308,33 @@ static int put_annotation(void *arg, const struct pb_field *key, const struct pb
 	return 0;
 }
 
-static void put_hook(struct pb_out *o, const struct nri_hook *hook)
+/* An empty one is an argument, too. */
+static void put_argument(struct protobuf_writer *hook, const char *text)
 {
-	uint8_t text[8192], seconds[16];
-	struct pb_out h = {.buf = text, .size = sizeof(text)}, timeout = {.buf = seconds, .size = sizeof(seconds)};
-	const char *slash = strrchr(hook->path, '/');
-	pb_put_text(&h, 1, hook->path);
-	pb_put_text(&h, 2, slash ? slash + 1 : hook->path);
-	for (const char *const *arg = hook->args; *arg; arg++)
-		pb_put_text(&h, 2, *arg);
-	pb_put_number(&timeout, 1, hook->timeout_s);
-	pb_put_message(&h, 4, &timeout);
-	pb_put_message(o, CREATE_RUNTIME, &h);
-	pb_put_message(o, POSTSTOP, &h);
+	protobuf_writer_bytes(hook, 2, text, strlen(text));
 }
 
-void nri_injection(const void *payload, size_t len, const struct nri_hook *hook, struct pb_out *o)
+static void put_hook(struct protobuf_writer *o, const struct nri_hook *hook)
+{
+	uint8_t text[8192], seconds[16];
+	struct protobuf_writer h = protobuf_writer_fixed(text, sizeof(text)),
+			       timeout = protobuf_writer_fixed(seconds, sizeof(seconds));
+	const char *slash = strrchr(hook->path, '/');
+	protobuf_writer_text(&h, 1, hook->path);
+	put_argument(&h, slash ? slash + 1 : hook->path);
+	for (const char *const *arg = hook->args; *arg; arg++)
+		put_argument(&h, *arg);
+	protobuf_writer_number(&timeout, 1, hook->timeout_s);
+	protobuf_writer_message(&h, 4, &timeout);
+	protobuf_writer_message(o, CREATE_RUNTIME, &h);
+	protobuf_writer_message(o, POSTSTOP, &h);
+}
+
+void nri_injection(const void *payload, size_t len, const struct nri_hook *hook, struct protobuf_writer *o)
 {
 	static uint8_t text[256 << 10], both[20 << 10];
-	struct pb_out adjust = {.buf = text, .size = sizeof(text)}, hooks = {.buf = both, .size = sizeof(both)};
+	struct protobuf_writer adjust = protobuf_writer_fixed(text, sizeof(text)),
+			       hooks = protobuf_writer_fixed(both, sizeof(both));
 	struct parts p;
 	find_parts(NRI_CREATE_CONTAINER, payload, len, &p);
 	struct pb_field name = find_service_name(&p);
@@ -334,6 +342,6 @@ void nri_injection(const void *payload, size_t len, const struct nri_hook *hook,
 	if (name.len)
 		put_pair(&adjust, SERVICE_KEY, strlen(SERVICE_KEY), &name);
 	put_hook(&hooks, hook);
-	pb_put_message(&adjust, ADJUST_HOOKS, &hooks);
-	pb_put_message(o, ANSWER_ADJUST, &adjust);
+	protobuf_writer_message(&adjust, ADJUST_HOOKS, &hooks);
+	protobuf_writer_message(o, ANSWER_ADJUST, &adjust);
 }

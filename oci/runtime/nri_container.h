@@ -30,12 +30,12 @@ uint32_t nri_configuration(const void *payload, size_t len, char *ret_config, si
 
 /*
  * Writes the answer to CreateContainer that makes the runtime call our hook: the hook at createRuntime and poststop,
- * and the annotations that it reads, the Pod's io.pillion.* (containerd passes on none of them by itself). `o` is full
- * if the answer does not fit.
+ * and the annotations that it reads, the Pod's io.pillion.* (containerd passes on none of them by itself). `o` has
+ * failed if the answer does not fit.
  */
 struct nri_hook {
 	const char *path;
 	const char *const *args; /* after its name; ends with NULL */
 	uint32_t timeout_s;
 };
-void nri_injection(const void *payload, size_t len, const struct nri_hook *hook, struct pb_out *o);
+void nri_injection(const void *payload, size_t len, const struct nri_hook *hook, struct protobuf_writer *o);

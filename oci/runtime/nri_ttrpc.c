@@ -222,10 +222,10 @@ int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e)
 /* --- our messages ------------------------------------------------------------------------------------------- */
 
 static int send_message(
-	struct nri *n, enum connection c, uint32_t stream, enum message_type type, const struct pb_out *body)
+	struct nri *n, enum connection c, uint32_t stream, enum message_type type, const struct protobuf_writer *body)
 {
 	uint8_t head[MUX_HEADER + TTRPC_HEADER] = {0};
-	if (body->full)
+	if (body->failed)
 		return -ENOMEM;
 	write_be32(head, c);
 	write_be32(head + 4, TTRPC_HEADER + body->len);
@@ -235,43 +235,41 @@ static int send_message(
 	int r = reserve_space(&n->out, sizeof(head) + body->len);
 	if (r == 0)
 		r = append_bytes(&n->out, head, sizeof(head));
-	return r < 0 ? r : append_bytes(&n->out, body->buf, body->len);
+	return r < 0 ? r : append_bytes(&n->out, body->bytes, body->len);
 }
 
 int nri_register(struct nri *n, const char *name, const char *index)
 {
 	uint8_t call[256], all[512];
-	struct pb_out c = {.buf = call, .size = sizeof(call)}, o = {.buf = all, .size = sizeof(all)};
-	pb_put_text(&c, 1, name);
-	pb_put_text(&c, 2, index);
-	pb_put_text(&c, 3, VERSION_OF_NRI);
-	pb_put_text(&o, 1, RUNTIME);
-	pb_put_text(&o, 2, "RegisterPlugin");
-	pb_put_message(&o, 3, &c);
+	struct protobuf_writer c = protobuf_writer_fixed(call, sizeof(call)),
+			       o = protobuf_writer_fixed(all, sizeof(all));
+	protobuf_writer_text(&c, 1, name);
+	protobuf_writer_text(&c, 2, index);
+	protobuf_writer_text(&c, 3, VERSION_OF_NRI);
+	protobuf_writer_text(&o, 1, RUNTIME);
+	protobuf_writer_text(&o, 2, "RegisterPlugin");
+	protobuf_writer_message(&o, 3, &c);
 	return send_message(n, RUNTIME_CALLS, 1, REQUEST, &o);
 }
 
 int nri_answer(struct nri *n, uint32_t stream, const void *answer, size_t len)
 {
-	size_t size = len + 16;
-	uint8_t *all = malloc(size);
-	if (!all)
-		return -ENOMEM;
-	struct pb_out o = {.buf = all, .size = size};
+	struct protobuf_writer o = {0};
 	if (len)
-		pb_put_bytes(&o, 2, answer, len);
+		protobuf_writer_bytes(&o, 2, answer, len);
 	int r = send_message(n, PLUGIN, stream, RESPONSE, &o);
-	free(all);
+	protobuf_writer_done(&o);
 	return r;
 }
 
 int nri_unimplemented(struct nri *n, uint32_t stream)
 {
 	uint8_t status[64], all[80];
-	struct pb_out s = {.buf = status, .size = sizeof(status)}, o = {.buf = all, .size = sizeof(all)};
-	pb_put_number(&s, 1, CODE_UNIMPLEMENTED);
-	pb_put_text(&s, 2, "pillion has no such method");
-	pb_put_message(&o, 1, &s);
+	struct protobuf_writer s = protobuf_writer_fixed(status, sizeof(status)),
+			       o = protobuf_writer_fixed(all, sizeof(all));
+	protobuf_writer_number(&s, 1, CODE_UNIMPLEMENTED);
+	protobuf_writer_text(&s, 2, "pillion has no such method");
+	protobuf_writer_message(&o, 1, &s);
 	return send_message(n, PLUGIN, stream, RESPONSE, &o);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/otlp.h"
 
-#include "oci/base/protobuf_writer.h"
+#include "oci/base/protobuf.h"
 #include "oci/base/string_table.h"
 
 #include <errno.h>

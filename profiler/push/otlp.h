@@ -4,7 +4,7 @@
  * opentelemetry-proto 1.11. Its profiles are at v1development: fields may change without notice, and OTLP_VERSION with
  * them.
  *
- * Written with protobuf_writer.h and not by protobuf-c: the dictionary stands behind its own length, so protobuf-c
+ * Written with protobuf.h and not by protobuf-c: the dictionary stands behind its own length, so protobuf-c
  * would need all of it as structs first, many of them for each sample. Entries of a table are byte strings,
  * deduplicated by their hash (string_table.h).
  *

@@ -2,7 +2,7 @@
 #include "profiler/push/push_encode.h"
 
 #include "oci/base/array.h"
-#include "oci/base/protobuf_writer.h"
+#include "oci/base/protobuf.h"
 #include "profiler/push/otlp.h"
 #include "profiler/push/push_encoder.h"
 #include "profiler/push/pyroscope.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/pyroscope.h"
 
-#include "oci/base/protobuf_writer.h"
+#include "oci/base/protobuf.h"
 #include "profiler/pprof/pprof.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * PushRequest.series, RawProfileSeries.labels and .samples, RawSample.raw_profile and .ID are used) and the older
  * /ingest. Both hold a gzip'ed pprof.
  *
- * Written with protobuf_writer.h and not by protobuf-c: there are only three messages, around bytes that exist already.
+ * Written with protobuf.h and not by protobuf-c: there are only three messages, around bytes that exist already.
  *
  * The series has the labels that all samples share, and these:
  * - __name__: process_cpu, off_cpu, wall, memory, calls, ...: from the sample types, as Pyroscope itself names them

@@ -16,7 +16,7 @@ static void called(void *arg, enum nri_call call, uint32_t stream, const void *p
 	static uint8_t buf[300 << 10];
 	static const char *const args[] = {NULL};
 	const struct nri_hook hook = {.path = "/hook", .args = args, .timeout_s = 5};
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, sizeof(buf));
 	char config[64];
 	size_t texts = nri_configuration(payload, len, config, sizeof(config)) + nri_event(payload, len) +
 		       nri_more(payload, len);
@@ -25,9 +25,9 @@ static void called(void *arg, enum nri_call call, uint32_t stream, const void *p
 			abort();
 		nri_injection(payload, len, &hook, &o);
 	}
-	if (strlen(config) >= sizeof(config) || o.len > o.size)
+	if (strlen(config) >= sizeof(config) || o.len > o.room)
 		abort();
-	if (texts == SIZE_MAX || nri_answer(nri, stream, o.buf, o.full ? 0 : o.len) < 0 ||
+	if (texts == SIZE_MAX || nri_answer(nri, stream, o.bytes, o.failed ? 0 : o.len) < 0 ||
 		nri_unimplemented(nri, stream) < 0)
 		abort();
 }

@@ -84,39 +84,39 @@ static void setup(void)
 	inner = pages_new(BUF);
 }
 
-static void put_pairs(struct pb_out *o, uint32_t number, const char *const *pairs)
+static void put_pairs(struct protobuf_writer *o, uint32_t number, const char *const *pairs)
 {
 	for (; *pairs; pairs += 2)
 		said_pair(o, number, pairs[0], pairs[1], strlen(pairs[1]));
 }
 
-static void put_text(struct pb_out *o, uint32_t number, const char *text)
+static void put_text(struct protobuf_writer *o, uint32_t number, const char *text)
 {
 	if (text)
-		pb_put_text(o, number, text);
+		protobuf_writer_text(o, number, text);
 }
 
 /* Of StartContainer; `shift` 1: of StateChange. */
-static struct pb_out tell(const struct told *c, uint32_t shift)
+static struct protobuf_writer tell(const struct told *c, uint32_t shift)
 {
-	struct pb_out o = {.buf = buf, .size = BUF}, in = {.buf = inner, .size = BUF};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, BUF), in = protobuf_writer_fixed(inner, BUF);
 	if (shift)
-		pb_put_number(&o, 1, NRI_EVENT_START_CONTAINER);
+		protobuf_writer_number(&o, 1, NRI_EVENT_START_CONTAINER);
 	put_text(&in, 1, "pod-id");
 	put_text(&in, 2, c->pod);
 	put_text(&in, 4, c->pod ? "prod" : NULL);
 	put_pairs(&in, 5, c->labels);
 	put_pairs(&in, 6, c->annotations);
-	pb_put_message(&o, 1 + shift, &in);
+	protobuf_writer_message(&o, 1 + shift, &in);
 	in.len = 0;
 	put_text(&in, 1, c->id);
 	put_text(&in, 3, c->name);
 	put_pairs(&in, 6, c->container);
 	put_text(&in, 7, "/bin/till");
 	put_text(&in, 7, "--fast");
-	pb_put_number(&in, 12, c->pid);
-	pb_put_number(&in, 99, 1); /* of a later version */
-	pb_put_message(&o, 2 + shift, &in);
+	protobuf_writer_number(&in, 12, c->pid);
+	protobuf_writer_number(&in, 99, 1); /* of a later version */
+	protobuf_writer_message(&o, 2 + shift, &in);
 	return o;
 }
 
@@ -135,12 +135,12 @@ START_TEST(starting)
 {
 	static struct container c;
 	const struct told *want = &cases[_i];
-	struct pb_out o = tell(want, 0);
-	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.buf, o.len, &c), 0);
+	struct protobuf_writer o = tell(want, 0);
+	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.bytes, o.len, &c), 0);
 	check_case(want, &c);
 	o = tell(want, 1);
-	ck_assert_int_eq(nri_event(o.buf, o.len), NRI_EVENT_START_CONTAINER);
-	ck_assert_int_eq(nri_container(NRI_STATE_CHANGE, o.buf, o.len, &c), 0);
+	ck_assert_int_eq(nri_event(o.bytes, o.len), NRI_EVENT_START_CONTAINER);
+	ck_assert_int_eq(nri_container(NRI_STATE_CHANGE, o.bytes, o.len, &c), 0);
 	check_case(want, &c);
 }
 END_TEST
@@ -148,8 +148,8 @@ END_TEST
 START_TEST(what_the_hook_would_find)
 {
 	static struct container c;
-	struct pb_out o = tell(&cases[7], 0);
-	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.buf, o.len, &c), 0);
+	struct protobuf_writer o = tell(&cases[7], 0);
+	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.bytes, o.len, &c), 0);
 	ck_assert_str_eq(c.id, ID);
 	ck_assert_int_eq(c.pid, 99);
 	ck_assert_str_eq(c.name, "web");
@@ -175,15 +175,15 @@ START_TEST(odd_values)
 {
 	static char text[65536];
 	static struct container c;
-	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF};
+	struct protobuf_writer in = protobuf_writer_fixed(inner, BUF), o = protobuf_writer_fixed(buf, BUF);
 	memset(text, values[_i].fill, sizeof(text));
 	said_pair(&in, 6, "io.pillion.profile", text, values[_i].len);
-	pb_put_message(&o, 1, &in);
+	protobuf_writer_message(&o, 1, &in);
 	in.len = 0;
-	pb_put_text(&in, 1, ID);
-	pb_put_number(&in, 12, 99);
-	pb_put_message(&o, 2, &in);
-	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.buf, o.len, &c), 0);
+	protobuf_writer_text(&in, 1, ID);
+	protobuf_writer_number(&in, 12, 99);
+	protobuf_writer_message(&o, 2, &in);
+	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.bytes, o.len, &c), 0);
 	ck_assert_msg(c.verdict == values[_i].verdict, "%s: %u", values[_i].scenario, c.verdict);
 	ck_assert_int_eq(container_check(&c), 0);
 }
@@ -192,14 +192,14 @@ END_TEST
 START_TEST(too_many)
 {
 	static struct container c;
-	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF};
+	struct protobuf_writer in = protobuf_writer_fixed(inner, BUF), o = protobuf_writer_fixed(buf, BUF);
 	char key[64];
 	for (int i = 0; i <= ANNOTATIONS_MAX; i++) {
 		snprintf(key, sizeof(key), "io.pillion.x%d", i);
 		said_pair(&in, 6, key, "1", 1);
 	}
-	pb_put_message(&o, 1, &in);
-	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.buf, o.len, &c), 0);
+	protobuf_writer_message(&o, 1, &in);
+	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.bytes, o.len, &c), 0);
 	ck_assert_int_eq(c.verdict, DECISION_INVALID);
 	ck_assert_int_eq(container_check(&c), 0);
 }
@@ -209,10 +209,10 @@ END_TEST
 START_TEST(cut)
 {
 	static struct container c;
-	struct pb_out o = tell(&cases[8], 0);
+	struct protobuf_writer o = tell(&cases[8], 0);
 	for (size_t len = 0; len < o.len; len++) {
 		char *own = malloc(len ? len : 1);
-		memcpy(own, o.buf, len);
+		memcpy(own, o.bytes, len);
 		ck_assert_int_eq(nri_container(NRI_START_CONTAINER, own, len, &c), 0);
 		ck_assert_int_eq(container_check(&c), 0);
 		ck_assert(c.verdict != DECISION_PROFILE);
@@ -235,30 +235,31 @@ START_TEST(other_calls)
 }
 END_TEST
 
-static bool holds(const struct pb_out *o, const char *text)
+static bool holds(const struct protobuf_writer *o, const char *text)
 {
-	return memmem(o->buf, o->len, text, strlen(text)) != NULL;
+	return memmem(o->bytes, o->len, text, strlen(text)) != NULL;
 }
 
 START_TEST(injecting)
 {
 	static uint8_t all[300 << 10];
-	static const char *const args[] = {"--etc", "/x", NULL};
+	static const char *const args[] = {"--etc", "/x", "", NULL};
 	const struct nri_hook hook = {.path = "/usr/libexec/pillion-hook", .args = args, .timeout_s = 5};
-	struct pb_out in, o = {.buf = all, .size = sizeof(all)}, small = {.buf = all, .size = 100};
+	struct protobuf_writer in, o = protobuf_writer_fixed(all, sizeof(all)), small = protobuf_writer_fixed(all, 100);
 	in = tell(&cases[7], 0);
-	nri_injection(in.buf, in.len, &hook, &o);
-	ck_assert(!o.full);
+	nri_injection(in.bytes, in.len, &hook, &o);
+	ck_assert(!o.failed);
 	ck_assert(holds(&o, "io.pillion.profile\x12\x03"
 			    "cpu"));
 	ck_assert(holds(&o, "app.kubernetes.io/name\x12\x04till"));
-	/* both stages, argv and timeout as in the hooks.d JSON */
-	ck_assert(holds(&o, "\x12\x38\x0a\x19/usr/libexec/pillion-hook\x12\x0cpillion-hook\x12\x05--etc\x12\x02/"
-			    "x\x22\x02\x08\x05"));
-	ck_assert(holds(&o, "\x32\x38\x0a\x19/usr/libexec/pillion-hook\x12\x0cpillion-hook\x12\x05--etc\x12\x02/"
-			    "x\x22\x02\x08\x05"));
-	nri_injection(in.buf, in.len, &hook, &small);
-	ck_assert(small.full);
+	/* both stages, argv with its empty argument and timeout as in the hooks.d JSON */
+	ck_assert(holds(&o, "\x12\x3a\x0a\x19/usr/libexec/pillion-hook\x12\x0cpillion-hook\x12\x05--etc\x12\x02/"
+			    "x\x12"));
+	ck_assert(holds(&o, "\x32\x3a\x0a\x19/usr/libexec/pillion-hook\x12\x0cpillion-hook\x12\x05--etc\x12\x02/"
+			    "x\x12"));
+	ck_assert(holds(&o, "\x22\x02\x08\x05"));
+	nri_injection(in.bytes, in.len, &hook, &small);
+	ck_assert(small.failed);
 }
 END_TEST
 
@@ -279,14 +280,14 @@ START_TEST(a_value_that_is_too_long_is_passed_on_as_too_long)
 	static char text[65536];
 	static const char *const args[] = {NULL};
 	const struct nri_hook hook = {.path = "/hook", .args = args, .timeout_s = 5};
-	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF},
-		      injected = {.buf = all, .size = sizeof(all)};
+	struct protobuf_writer in = protobuf_writer_fixed(inner, BUF), o = protobuf_writer_fixed(buf, BUF),
+			       injected = protobuf_writer_fixed(all, sizeof(all));
 	for (size_t i = 0; i + 1 < sizeof(text); i += 2)
 		memcpy(text + i, "\xc3\xa9", 2); /* cut in the middle, it would be no UTF-8 any more */
 	said_pair(&in, 6, "io.pillion.labels", text, lengths[_i].len);
-	pb_put_message(&o, 1, &in);
-	nri_injection(o.buf, o.len, &hook, &injected);
-	ck_assert(!injected.full);
+	protobuf_writer_message(&o, 1, &in);
+	nri_injection(o.bytes, o.len, &hook, &injected);
+	ck_assert(!injected.failed);
 	ck_assert(holds(&injected, lengths[_i].passed));
 }
 END_TEST

@@ -33,21 +33,22 @@ static struct nri *begin(void)
 enum { BUF = 8 << 20 };
 static uint8_t *buf;
 
-static struct pb_out conversation(void)
+static struct protobuf_writer conversation(void)
 {
 	buf = pages_new(BUF);
-	struct pb_out o = {.buf = buf, .size = BUF};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, BUF);
 	uint8_t no[64];
-	struct pb_out status = {.buf = no, .size = sizeof(no)}, answer = {.buf = no + 32, .size = 32};
+	struct protobuf_writer status = protobuf_writer_fixed(no, sizeof(no)),
+			       answer = protobuf_writer_fixed(no + 32, 32);
 	said_frame(&o, 2, 1, 2, &answer); /* registered: an answer without anything */
 	said_call(&o, 1, "Configure", "c", 1);
 	said_call(&o, 3, "Synchronize", "", 0);
 	said_frame(&o, 9, 1, 1, &answer); /* of a connection that we do not know */
 	said_call(&o, 5, "StartContainer", "hello", 5);
 	said_call(&o, 7, "Dance", "", 0);
-	pb_put_number(&status, 1, 5);
-	pb_put_text(&status, 2, "no!");
-	pb_put_message(&answer, 1, &status);
+	protobuf_writer_number(&status, 1, 5);
+	protobuf_writer_text(&status, 2, "no!");
+	protobuf_writer_message(&answer, 1, &status);
 	said_frame(&o, 2, 1, 2, &answer);
 	return o;
 }
@@ -55,11 +56,11 @@ static struct pb_out conversation(void)
 
 START_TEST(in_pieces)
 {
-	struct pb_out o = conversation();
+	struct protobuf_writer o = conversation();
 	size_t size = (size_t)_i;
 	struct nri *n = begin();
 	for (size_t at = 0; at < o.len; at += size)
-		ck_assert_int_eq(nri_feed(n, o.buf + at, o.len - at < size ? o.len - at : size, NULL), 0);
+		ck_assert_int_eq(nri_feed(n, o.bytes + at, o.len - at < size ? o.len - at : size, NULL), 0);
 	ck_assert_str_eq(heard, HEARD);
 	ck_assert_ptr_null(nri_free(n));
 }
@@ -68,18 +69,19 @@ END_TEST
 /* A message over as many mux frames as it has bytes, those of another connection between them. */
 START_TEST(a_message_in_many_frames)
 {
-	struct pb_out whole = conversation();
-	struct pb_out o = {.buf = pages_new(1 << 20), .size = 1 << 20};
+	struct protobuf_writer whole = conversation();
+	struct protobuf_writer o = protobuf_writer_fixed(pages_new(1 << 20), 1 << 20);
 	struct nri *n = begin();
 	for (size_t at = 0; at < whole.len;) {
-		uint32_t connection = whole.buf[at + 3], len = (uint32_t)whole.buf[at + 6] << 8 | whole.buf[at + 7];
+		uint32_t connection = whole.bytes[at + 3],
+			 len = (uint32_t)whole.bytes[at + 6] << 8 | whole.bytes[at + 7];
 		for (at += 8; len; len--, at++) {
 			said_head(&o, connection, 1);
-			o.buf[o.len++] = whole.buf[at];
+			o.bytes[o.len++] = whole.bytes[at];
 			said_head(&o, 77, 0);
 		}
 	}
-	ck_assert_int_eq(nri_feed(n, o.buf, o.len, NULL), 0);
+	ck_assert_int_eq(nri_feed(n, o.bytes, o.len, NULL), 0);
 	ck_assert_str_eq(heard, HEARD);
 	nri_free(n);
 }
@@ -119,12 +121,12 @@ START_TEST(what_is_left_alone)
 {
 	static const uint8_t types[][2] = {{1, 0}, {1, 2}, {1, 3}, {1, 255}, {2, 1}, {2, 3}};
 	buf = pages_new(BUF);
-	struct pb_out o = {.buf = buf, .size = BUF}, nothing = {0};
+	struct protobuf_writer o = protobuf_writer_fixed(buf, BUF), nothing = {0};
 	struct nri *n = begin();
-	nothing.buf = buf + 4096;
+	nothing.bytes = buf + 4096;
 	for (size_t i = 0; i < LENGTH(types); i++)
 		said_frame(&o, types[i][0], 1, types[i][1], &nothing);
-	ck_assert_int_eq(nri_feed(n, o.buf, o.len, NULL), 0);
+	ck_assert_int_eq(nri_feed(n, o.bytes, o.len, NULL), 0);
 	ck_assert_str_eq(heard, "");
 	nri_free(n);
 }
@@ -132,22 +134,22 @@ END_TEST
 
 START_TEST(the_largest_message)
 {
-	struct pb_out o = {.buf = pages_new(NRI_MESSAGE_MAX + 64), .size = NRI_MESSAGE_MAX + 64};
+	struct protobuf_writer o = protobuf_writer_fixed(pages_new(NRI_MESSAGE_MAX + 64), NRI_MESSAGE_MAX + 64);
 	struct nri *n = begin();
 	said_head(&o, 1, NRI_MESSAGE_MAX + 10);
 	said_head(&o, NRI_MESSAGE_MAX, 5);
-	o.buf[o.len++] = 1;
-	o.buf[o.len++] = 0;
-	pb_put_text(&o, 1, "nri.pkg.api.v1alpha1.Plugin");
-	pb_put_text(&o, 2, "StartContainer");
+	o.bytes[o.len++] = 1;
+	o.bytes[o.len++] = 0;
+	protobuf_writer_text(&o, 1, "nri.pkg.api.v1alpha1.Plugin");
+	protobuf_writer_text(&o, 2, "StartContainer");
 	size_t rest = NRI_MESSAGE_MAX + 18 - o.len;
-	memset(o.buf + o.len, 'x', rest);
-	o.buf[o.len] = 3 << 3 | 2;
+	memset(o.bytes + o.len, 'x', rest);
+	o.bytes[o.len] = 3 << 3 | 2;
 	rest -= 5; /* its key and its length, of four bytes */
 	for (int i = 0; i < 4; i++)
-		o.buf[o.len + 1 + (size_t)i] = (uint8_t)(rest >> 7 * i & 0x7f) | (i < 3 ? 0x80 : 0);
+		o.bytes[o.len + 1 + (size_t)i] = (uint8_t)(rest >> 7 * i & 0x7f) | (i < 3 ? 0x80 : 0);
 	o.len = NRI_MESSAGE_MAX + 18;
-	ck_assert_int_eq(nri_feed(n, o.buf, o.len, NULL), 0);
+	ck_assert_int_eq(nri_feed(n, o.bytes, o.len, NULL), 0);
 	ck_assert(!strncmp(heard, "5:5:xxxx", 8));
 	nri_free(n);
 }
