@@ -28,6 +28,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/unix_socket.h"
 #include "shim/attach/config_inject.h"
 #include "shim/attach/hook_settings.h"
 
@@ -40,7 +41,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,16 +216,13 @@ static void serve_connection(int trunk)
 
 static int connect_runtime(struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s", p.socket);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = unix_socket_new(SOCK_STREAM);
 	if (fd < 0)
-		return err_set(e, -errno, "no socket");
-	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0)
-		return fd;
-	int error = -errno;
-	fd_close(fd);
-	return err_set(e, error, "no runtime at %s (containerd 1.7 has NRI off by default: disable = false)", p.socket);
+		return err_set(e, fd, "no socket");
+	fd = unix_socket_connect(fd, p.socket);
+	return fd < 0 ? err_set(e, fd, "no runtime at %s (containerd 1.7 has NRI off by default: disable = false)",
+				p.socket)
+		      : fd;
 }
 
 static void wait_before_retry(int ms)
@@ -308,7 +305,7 @@ static int read_arguments(int *argc, char ***argv)
 		}
 	p.start.argc = *argc;
 	p.start.argv = *argv;
-	if (strlen(p.socket) < sizeof(((struct sockaddr_un *)0)->sun_path) && p.talk.hook.path[0] == '/')
+	if (strlen(p.socket) < UNIX_SOCKET_PATH_MAX && p.talk.hook.path[0] == '/')
 		return 0;
 	fprintf(stderr, "pillion-nri: --nri is the path of a socket (at most 107 bytes), --hook an absolute path\n");
 	return -EINVAL;

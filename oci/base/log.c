@@ -2,6 +2,7 @@
 #include "oci/base/log.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,15 +29,6 @@ static const struct {
 	int level;
 } levels[] = {{"error", LOG_ERR}, {"warn", LOG_WARNING}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}};
 
-static int connect_syslog(void)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof(un)) < 0)
-		fd = fd_close(fd);
-	return fd;
-}
-
 static int open_file(const char *path)
 {
 	return fd_open(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0640);
@@ -52,7 +43,7 @@ void log_open(const char *program, const char *destination)
 	} else if (destination && destination[0] == '/') {
 		sink.fd = open_file(destination);
 	} else {
-		sink.fd = connect_syslog();
+		sink.fd = unix_socket_connect(unix_socket_new(SOCK_DGRAM), "/dev/log");
 		sink.is_syslog = sink.fd >= 0;
 		if (sink.fd < 0) {
 			mkdir("/var/log/pillion", 0750);

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
@@ -163,7 +163,7 @@ static int connect_to(const char *address)
 
 int sd_notify_open(struct sd_notify *m, struct err *e)
 {
-	char address[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
+	char address[UNIX_SOCKET_PATH_MAX + 8];
 	uint64_t usec = take_number("WATCHDOG_USEC"), pid = take_number("WATCHDOG_PID");
 	*m = (struct sd_notify){.sock = -1};
 	take_env_variable("NOTIFY_SOCKET", address, sizeof(address));

@@ -5,6 +5,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/unix_socket.h"
 #include "oci/config/user_dirs.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/cgroup.h"
@@ -28,7 +29,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define NOBODY 65534
@@ -106,37 +106,17 @@ static void open_metrics(const struct settings *set, struct startup *s)
 		log_line(LOG_WARNING, "outcome=no_metrics reason=\"%s\"", e.text);
 }
 
-/* A socket file without a listener was left by a killed predecessor. */
-static bool somebody_listens(const struct sockaddr_un *un)
-{
-	fd_auto fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return fd >= 0 && (connect(fd, (const struct sockaddr *)un, sizeof(*un)) == 0 || errno == EAGAIN);
-}
-
 static int bind_at(const char *path, gid_t gid, struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	memcpy(un.sun_path, path, strlen(path) + 1);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	mode_t old = umask(0117); /* 0660 from the first moment */
-	int r = fd < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 || listen(fd, 256) < 0 ? -errno : 0;
-	umask(old);
-	if (r == 0 && geteuid() == 0 && chown(path, 0, gid) < 0)
-		r = -errno;
-	if (r < 0) {
-		fd_close(fd);
-		return err_set(e, r, "cannot listen at %s", path);
-	}
-	return fd;
+	const int fd = unix_socket_listen(unix_socket_new(SOCK_SEQPACKET), path, 0660, gid, 256);
+	return fd < 0 ? err_set(e, fd, "cannot listen at %s", path) : fd;
 }
 
 static int listen_at(const char *path, gid_t gid, struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof(un.sun_path))
+	if (strlen(path) >= UNIX_SOCKET_PATH_MAX)
 		return err_set(e, -ENAMETOOLONG, "control socket %s", path);
-	memcpy(un.sun_path, path, strlen(path) + 1);
-	if (somebody_listens(&un))
+	if (unix_socket_has_listener(path, SOCK_SEQPACKET))
 		return err_say(e, -EADDRINUSE, "another pilliond listens at %s", path);
 	unlink(path);
 	return bind_at(path, gid, e);

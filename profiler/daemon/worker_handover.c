@@ -4,6 +4,7 @@
 #include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 #include "profiler/target/target_usage.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define HEAD_FDS_LEAST 4 /* channel, pidfd, both of the journal */
@@ -23,39 +23,28 @@
 
 /* --- the socket ---------------------------------------------------------------------------------------- */
 
-static int init_socket_address(const char *control, struct sockaddr_un *ret)
+/* Makes a socket and its path. A descriptor or -errno. */
+static int open_socket(const char *control, char path[static UNIX_SOCKET_PATH_MAX])
 {
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	int n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s.estate", control);
-	return n < (int)sizeof(ret->sun_path) ? 0 : -ENAMETOOLONG;
+	const int n = snprintf(path, UNIX_SOCKET_PATH_MAX, "%s.estate", control);
+	return n < (int)UNIX_SOCKET_PATH_MAX ? unix_socket_new(SOCK_SEQPACKET) : -ENAMETOOLONG;
 }
 
 int handover_listen(const char *control)
 {
-	struct sockaddr_un un;
-	int r = init_socket_address(control, &un);
-	int fd = r < 0 ? r : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char path[UNIX_SOCKET_PATH_MAX];
+	const int fd = open_socket(control, path);
 	if (fd < 0)
-		return r < 0 ? r : -errno;
-	unlink(un.sun_path);
-	mode_t old = umask(0177);
-	r = bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 || listen(fd, 4) < 0 ? -errno : 0;
-	umask(old);
-	return r < 0 ? fd_close(fd), r : fd;
+		return fd;
+	unlink(path);
+	return unix_socket_listen(fd, path, 0600, (gid_t)-1, 4);
 }
 
 int handover_connect(const char *control)
 {
-	struct sockaddr_un un;
-	int r = init_socket_address(control, &un);
-	int fd = r < 0 ? r : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return r < 0 ? r : -errno;
-	if (connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0)
-		return fd;
-	r = -errno;
-	fd_close(fd);
-	return r;
+	char path[UNIX_SOCKET_PATH_MAX];
+	const int fd = open_socket(control, path);
+	return unix_socket_connect(fd, path);
 }
 
 /* --- items --------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "profiler/web/http_listen.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -14,7 +15,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define TOKEN_BYTES 16
@@ -28,36 +28,18 @@ static void format_sibling_path(const struct settings *set, const char *name, ch
 
 /* --- a Unix socket -------------------------------------------------------------------------------------- */
 
-/* A killed predecessor leaves a socket file without a listener. */
-static bool somebody_listens(const struct sockaddr_un *un)
-{
-	fd_auto fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return fd >= 0 && (connect(fd, (const struct sockaddr *)un, sizeof(*un)) == 0 || errno == EAGAIN);
-}
-
 static int listen_at(const char *path, gid_t gid, bool instead, struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	struct stat st;
-	if (strlen(path) >= sizeof(un.sun_path))
+	if (strlen(path) >= UNIX_SOCKET_PATH_MAX)
 		return err_set(e, -ENAMETOOLONG, "metrics: %s", path);
-	memcpy(un.sun_path, path, strlen(path) + 1);
-	if (!instead && somebody_listens(&un))
+	if (!instead && unix_socket_has_listener(path, SOCK_STREAM))
 		return err_say(e, -EADDRINUSE, "metrics: somebody listens at %s", path);
 	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return err_say(e, -EEXIST, "metrics: %s is there, and no socket", path);
 	unlink(path);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	mode_t old = umask(0117); /* 0660 from the first moment */
-	int r = fd < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 || listen(fd, 16) < 0 ? -errno : 0;
-	umask(old);
-	if (r == 0 && geteuid() == 0 && chown(path, 0, gid) < 0)
-		r = -errno;
-	if (r < 0) {
-		fd_close(fd);
-		return err_set(e, r, "metrics: cannot listen at %s", path);
-	}
-	return fd;
+	const int fd = unix_socket_listen(unix_socket_new(SOCK_STREAM), path, 0660, gid, 16);
+	return fd < 0 ? err_set(e, fd, "metrics: cannot listen at %s", path) : fd;
 }
 
 /* --- a port --------------------------------------------------------------------------------------------- */

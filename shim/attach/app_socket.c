@@ -111,10 +111,8 @@ static void find_place(char base[static 64], const char **ret_prefix)
 
 static int check_listener(const char *path)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	fd_auto fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
-	return fd < 0 ? -errno : connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ? -errno : 0;
+	fd_auto fd = unix_socket_connect(unix_socket_new(SOCK_SEQPACKET), path);
+	return fd < 0 ? fd : 0;
 }
 
 static bool is_one_of_ours(const char *name, const char *prefix)

@@ -10,13 +10,12 @@
 #pragma once
 
 #include "oci/base/err.h"
+#include "oci/base/unix_socket.h"
 #include "oci/config/options.h"
-
-#include <sys/un.h>
 
 struct app_socket {
 	int listener; /* -1: none */
-	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char socket[UNIX_SOCKET_PATH_MAX];
 	char library[1024];
 };
 #define APP_SOCKET_NONE                                                                                                \

@@ -3,6 +3,7 @@
 
 #include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #ifndef SO_PEERPIDFD
@@ -55,16 +55,13 @@ int sidecar_pod(const char *cgroup, char *ret, size_t size)
 /* Connects by the descriptor: the name may denote another file by then. Non-blocking: a full backlog is no answer. */
 static int connect_to(int socket_file, struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	snprintf(un.sun_path, sizeof(un.sun_path), "/proc/self/fd/%d", socket_file);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0) {
-		fcntl(fd, F_SETFL, 0);
-		return fd;
-	}
-	err_set(e, -errno, "the Pod's sidecar does not answer at " SIDECAR_DIR "/" SIDECAR_SOCKET);
-	fd_close(fd);
-	return e->code;
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", socket_file);
+	const int fd = unix_socket_connect(unix_socket_new(SOCK_SEQPACKET), path);
+	if (fd < 0)
+		return err_set(e, fd, "the Pod's sidecar does not answer at " SIDECAR_DIR "/" SIDECAR_SOCKET);
+	fcntl(fd, F_SETFL, 0);
+	return fd;
 }
 
 /* err_set's sentence for -ELOOP does not help the reader. */

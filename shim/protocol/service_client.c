@@ -2,6 +2,7 @@
 #include "shim/protocol/service_client.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/unix_socket.h"
 #include "shim/protocol/messages.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define MEMORY "hook.state"
@@ -44,15 +44,13 @@ int service_client_users_path(const char *control, char *buf, size_t size)
 /* Non-blocking: a full backlog is a service that does not answer, not a reason to wait here. */
 static int connect_to(const char *path, struct err *e)
 {
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof(un.sun_path))
+	if (strlen(path) >= UNIX_SOCKET_PATH_MAX)
 		return err_set(e, -ENAMETOOLONG, "control socket %s", path);
-	memcpy(un.sun_path, path, strlen(path) + 1);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = unix_socket_new(SOCK_SEQPACKET);
 	if (fd < 0)
-		return err_set(e, -errno, "cannot make a socket");
-	int r = connect(fd, (struct sockaddr *)&un, sizeof(un)) < 0 ? -errno : 0;
-	return r < 0 ? fd_close(fd), err_set(e, r, "cannot connect to %s", path) : fd;
+		return err_set(e, fd, "cannot make a socket");
+	fd = unix_socket_connect(fd, path);
+	return fd < 0 ? err_set(e, fd, "cannot connect to %s", path) : fd;
 }
 
 int service_client_connect(const char *control, struct err *e)
@@ -67,7 +65,7 @@ int service_client_connect(const char *control, struct err *e)
 
 int service_client_connect_anyway(const char *control, struct err *e)
 {
-	char users[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char users[UNIX_SOCKET_PATH_MAX];
 	struct err why = {0}, unused;
 	int fd = connect_to(control, &why);
 	if (fd == -EACCES && service_client_users_path(control, users, sizeof(users)) == 0 &&
