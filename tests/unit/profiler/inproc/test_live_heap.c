@@ -132,6 +132,24 @@ START_TEST(come_and_go)
 }
 END_TEST
 
+/* A full list is sorted out if at least half of it may have been freed; one allocation is still in use. */
+static const struct {
+	size_t n_used, then;
+} full_lists[] = {{32768, 2}, {32769, 65537}};
+
+START_TEST(a_full_list)
+{
+	const int64_t at = place(0x10);
+	slot(0, 3, 500);
+	for (uint64_t id = 1; id <= 65536; id++)
+		live_heap_add(&u, &inbox, id, 500, at);
+	ck_assert_uint_eq(u.room, u.n);
+	u.n_used = full_lists[_i].n_used;
+	live_heap_add(&u, &inbox, 65537, 500, at);
+	ck_assert_uint_eq(u.n, full_lists[_i].then);
+}
+END_TEST
+
 START_TEST(nobody_knows_what_was_freed)
 {
 	live_heap_add(&u, NULL, 1, 500, place(0x10));
@@ -197,6 +215,7 @@ UNIT_SUITE(live_heap)
 	tcase_add_test(c, in_use_freed_and_lost);
 	tcase_add_test(c, the_next_window);
 	tcase_add_test(c, come_and_go);
+	tcase_add_loop_test(c, a_full_list, 0, sizeof(full_lists) / sizeof(full_lists[0]));
 	tcase_add_test(c, nobody_knows_what_was_freed);
 	tcase_add_test(c, as_many_as_there_may_be);
 	tcase_add_test(c, a_journal_has_all_of_them);
