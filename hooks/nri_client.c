@@ -2,9 +2,9 @@
 #include "hooks/nri_client.h"
 
 #include "hooks/nri_messages.h"
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
 

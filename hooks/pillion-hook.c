@@ -16,10 +16,10 @@
  *
  * This process parses nothing that a tenant wrote and opens no perf event. Its children die with it.
  */
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "oci/runtime/hook_input_child.h"
 #include "shim/attach/hook_settings.h"
 #include "shim/attach/opener.h"

@@ -21,10 +21,10 @@
  * The real one is `runtime` in pillion.conf, else the first runc or crun in the usual places. PILLION_ETC: another
  * directory than /etc/pillion.
  */
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "oci/config/user_dirs.h"
 #include "oci/runtime/bundle_overlay.h"
 #include "oci/runtime/hook_input.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/engine_lookup.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/json/json_parse.h"
+#include "oci/base/process/child_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/hook_input_child.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
 #include "oci/runtime/hook_input.h"

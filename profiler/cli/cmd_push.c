@@ -2,11 +2,11 @@
 /* push: profiles to Pyroscope, an OTLP collector, a web server, a directory; once, or as they come. */
 #include "profiler/cli/command.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/restart.h"
+#include "oci/base/process/child_process.h"
+#include "oci/base/process/restart.h"
 #include "oci/config/cli_settings.h"
 #include "oci/isolation/capabilities.h"
 #include "profiler/push/push.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/exporter.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "oci/base/utf8.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/spool/crash_dir.h"

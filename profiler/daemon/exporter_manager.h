@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "oci/base/oom_score.h"
-#include "oci/base/restart.h"
+#include "oci/base/process/oom_score.h"
+#include "oci/base/process/restart.h"
 #include "profiler/daemon/exporter.h"
 
 struct exporter_manager {

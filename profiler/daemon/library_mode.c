@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/library_mode.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "oci/config/cli_settings.h"
 #include "shim/attach/app_socket.h"
 #include "shim/attach/attach.h"

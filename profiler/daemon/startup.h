@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "oci/base/oom_score.h"
+#include "oci/base/process/oom_score.h"
 #include "oci/config/options.h"
 #include "profiler/daemon/exporter.h"
 #include "profiler/daemon/sd_notify.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/supervisor.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/process/supervisor_link.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/limits.h"

@@ -14,8 +14,8 @@
  */
 #pragma once
 
-#include "oci/base/oom_score.h"
-#include "oci/base/restart.h"
+#include "oci/base/process/oom_score.h"
+#include "oci/base/process/restart.h"
 #include "profiler/daemon/exporter_manager.h"
 #include "profiler/daemon/fd_store.h"
 #include "profiler/daemon/kill_switch.h"

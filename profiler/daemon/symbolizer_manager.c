@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/symbolizer_manager.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/target/symbolizer_link.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "oci/base/restart.h"
+#include "oci/base/process/restart.h"
 #include "profiler/symbol/forkserver.h"
 
 /* News that the worker has not been told yet. */

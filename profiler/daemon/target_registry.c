@@ -2,9 +2,9 @@
 #include "profiler/daemon/target_registry.h"
 
 #include "oci/base/array.h"
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/user_services.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/event_loop.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/daemon/user_service.h"
 #include "profiler/daemon/user_spool_cleanup.h"

@@ -2,9 +2,9 @@
 /* Tells why a container has a profile, or has none: the first reason on the way. */
 #include "profiler/install/doctor.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/runtime/bundle.h"
 #include "oci/runtime/engine_lookup.h"
 #include "oci/runtime/hook_input_child.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/push_encode_child.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/pprof/pprof.h"

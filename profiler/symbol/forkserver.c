@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/forkserver.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/oom_score.h"
+#include "oci/base/process/child_process.h"
+#include "oci/base/process/oom_score.h"
 #include "oci/isolation/seccomp.h"
 
 #include <errno.h>

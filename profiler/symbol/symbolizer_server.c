@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/symbolizer_client.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/seccomp.h"
 
 #include <errno.h>

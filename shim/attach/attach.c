@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/attach.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/attach/attach_opener.h"
 #include "shim/attach/file_opener.h"
 #include "shim/event/event_request.h"

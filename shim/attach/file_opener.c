@@ -6,9 +6,9 @@
  */
 #include "shim/attach/file_opener.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/config/user_dirs.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/cgroup.h"

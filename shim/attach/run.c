@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/run.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/attach/app_socket.h"
 #include "shim/attach/event_open.h"
 #include "shim/attach/exe_open.h"

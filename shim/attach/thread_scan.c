@@ -2,8 +2,8 @@
 #include "shim/attach/thread_scan.h"
 
 #include "oci/base/array.h"
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/cgroup.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/uprobe.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
 #include "shim/event/insn_length.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/protocol/connect.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/protocol/service_client.h"
 #include "shim/protocol/session_start.h"
 

@@ -37,9 +37,9 @@
  *	peer crowd SOCKET N	N connections that say nothing; prints what each got, in sums; until it is killed
  *	peer inherit N COMMAND...	runs a command with N more descriptors open
  */
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/event/perf_event.h"
 #include "shim/protocol/messages.h"
 

@@ -15,9 +15,9 @@
  *	tenant hang SOCKET SECONDS	his cgroup is the current directory; stops when he has it
  *					open; prints "done"
  */
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/event/perf_event.h"
 #include "shim/protocol/messages.h"
 #include "tests/targets/cpu.h"

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
+#include "oci/base/process/child_process.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/symbol/forkserver.h"
 
 #include <check.h>

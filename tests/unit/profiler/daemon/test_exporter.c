@@ -2,10 +2,10 @@
 /* exporter: profiles come to the spool once, whatever dies meanwhile; peers that say what nobody should; pages. */
 #include "profiler/daemon/exporter.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/spool/spool.h"
 #include "profiler/web/http_server.h"
 #include "tests/unit/support/full.h"

@@ -3,9 +3,9 @@
  */
 #include "profiler/daemon/supervisor.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

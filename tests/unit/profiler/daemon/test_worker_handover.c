@@ -2,9 +2,9 @@
 /* What a worker leaves to the next supervisor: all of it comes over, and nothing of what is no estate. */
 #include "profiler/daemon/worker_handover.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/target/target.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"

@@ -3,8 +3,8 @@
  */
 #include "profiler/elf/target_file.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/attach/file_opener.h"
 
 #include "oci/base/clock_driven.h"

@@ -3,8 +3,8 @@
  * of itself. */
 #include "profiler/spool/spool_lock.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -5,11 +5,11 @@
  */
 #include "profiler/symbol/forkserver.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process/child_process.h"
 #include "profiler/daemon/symbolizer_manager.h"
 
 #include "profiler/target/symbolizer_link.h"

@@ -5,9 +5,9 @@
  */
 #include "profiler/symbol/symbolizer_client.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/forked.h"

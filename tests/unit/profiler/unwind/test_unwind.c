@@ -7,9 +7,9 @@
 #include "profiler/process/address_space.h"
 #include "profiler/unwind/unwind.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "shim/event/event_arch.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"

@@ -2,8 +2,8 @@
 /* metrics: a strict reading of the exposition format, whatever the names of targets are. */
 #include "profiler/web/metrics.h"
 
-#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
+#include "oci/base/process/child_process.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

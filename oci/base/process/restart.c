@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/restart.h"
+#include "oci/base/process/restart.h"
 
 #define DOUBLED_MAX 8 /* times: no pause overflows */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/oom_score.h"
+#include "oci/base/process/oom_score.h"
 
 #include "oci/base/fd.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/child_process.h"
+#include "oci/base/process/child_process.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
