@@ -89,10 +89,11 @@ static uint64_t fds_max(const struct engine *g)
 	return g->limits.fds && g->limits.fds < l.rlim_cur ? g->limits.fds : l.rlim_cur;
 }
 
-static void fill_sums(const struct engine *g, struct target_totals *s)
+static void fill_sums(const struct engine *g, struct msg_listing *m)
 {
 	const struct cpu_budget_cost spent = cpu_budget_minute(&g->rates.allowance);
-	*s = (struct target_totals){
+	m->sampling_us = spent.sampling / 1000;
+	m->sums = (struct target_totals){
 		.targets = g->n_targets,
 		.fds = engine_fds(g),
 		.fds_max = fds_max(g),
@@ -103,7 +104,6 @@ static void fill_sums(const struct engine *g, struct target_totals *s)
 		.memory = read_resident_size(g->host.statm),
 		.cpu_us = (uint64_t)clock_cpu() / 1000,
 		.minute_us = (spent.sampling + spent.other) / 1000,
-		.sampling_us = spent.sampling / 1000,
 		.allowed_us = g->rates.allowed * CPU_BUDGET_SECONDS / 1000,
 		.refused = g->refused,
 		.table_bytes = g->tables.used,
@@ -119,8 +119,9 @@ void target_list_fill(struct engine *g, uint64_t before, struct msg_listing *m)
 	for (m->n = 0; t && m->n < PROTOCOL_LISTED_MAX; t = t->next)
 		fill_one(t, now, &m->targets[m->n++]);
 	m->last = !t;
-	snprintf(m->spool, sizeof(m->spool), "%s", g->spool.path);
+	snprintf(m->spool, sizeof(m->spool), "%.*s", (int)sizeof(m->spool) - 1, g->spool.path);
 	m->sums = (struct target_totals){0};
+	m->sampling_us = 0;
 	if (m->last)
-		fill_sums(g, &m->sums);
+		fill_sums(g, m);
 }

@@ -54,6 +54,8 @@ int target_table_add(struct target_table *l, const struct msg_listing *page)
 	}
 	l->n += page->n;
 	l->sums = page->sums;
+	/* a service of version 2 leaves there what it had in memory */
+	l->sampling_us = page->sampling_us <= page->sums.minute_us ? page->sampling_us : 0;
 	snprintf(l->spool, sizeof(l->spool), "%s", page->spool);
 	utf8_clean(l->spool);
 	return !!page->last;
@@ -294,7 +296,7 @@ static void print_sums(const struct target_table *l, FILE *out)
 		fprintf(out, "; %s of a budget of %s in the last minute, %s of it for sampling",
 			top_amount((int64_t)s->minute_us * 1000, "nanoseconds", spent, sizeof(spent)),
 			top_amount((int64_t)s->allowed_us * 1000, "nanoseconds", allowed, sizeof(allowed)),
-			top_amount((int64_t)s->sampling_us * 1000, "nanoseconds", sampling, sizeof(sampling)));
+			top_amount((int64_t)l->sampling_us * 1000, "nanoseconds", sampling, sizeof(sampling)));
 	fprintf(out, "; profiles in %s\n", l->spool);
 }
 

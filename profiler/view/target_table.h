@@ -19,7 +19,8 @@ struct target_table { /* all zero: nothing */
 	struct target_row *targets;
 	size_t n, room;
 	struct target_totals sums;
-	char spool[1024];
+	uint64_t sampling_us; /* of sums.minute_us */
+	char spool[1016];
 };
 
 /* Adds a page: 1 when it was the last, else 0; -E2BIG, -ENOMEM. */

@@ -61,7 +61,7 @@ static const struct row target_rows[] = {
 	{"pillion_target_age_seconds", "gauge", "Time since the target registered.", TARGET(age_ms), MS},
 };
 
-#define SUM(f) offsetof(struct target_totals, f)
+#define SUM(f) offsetof(struct target_table, sums.f)
 static const struct row sum_rows[] = {
 	{"pillion_targets", "gauge", "Targets that are profiled now.", SUM(targets), AS_IS},
 	{"pillion_refused_targets_total", "counter", "Targets that were refused: there were as many as there may be.",
@@ -83,7 +83,8 @@ static const struct row sum_rows[] = {
 		"taken.",
 		SUM(minute_us), US},
 	{"pillion_budget_sampling_seconds", "gauge",
-		"Of that, what sampling cost: it falls when all targets are sampled less often.", SUM(sampling_us), US},
+		"Of that, what sampling cost: it falls when all targets are sampled less often.",
+		offsetof(struct target_table, sampling_us), US},
 	{"pillion_budget_seconds", "gauge", "How much it may be in a minute (cpu_budget); 0: as much as it takes.",
 		SUM(allowed_us), US},
 	{"pillion_worker_memory_bytes", "gauge", "Resident memory of the worker.", SUM(memory), AS_IS},
@@ -371,7 +372,7 @@ int metrics_write(const struct metrics *m, FILE *out)
 		write_hook_metrics(&m->state->outcomes, out);
 	}
 	if (m->listed) {
-		write_unlabelled_metrics(sum_rows, COUNT(sum_rows), &m->listed->sums, out);
+		write_unlabelled_metrics(sum_rows, COUNT(sum_rows), m->listed, out);
 		r = write_target_metrics(m->listed, out);
 	}
 	return r < 0 ? r : ferror(out) ? -EIO : 0;

@@ -56,6 +56,7 @@
 #include "shim/event/perf_event.h"
 #include "shim/event/target_desc.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define PROTOCOL_MAGIC 0x6e6c6c70 /* "plln" */
@@ -194,7 +195,6 @@ struct target_totals {
 	uint64_t memory;	   /* resident bytes of the worker; of each process: the metrics */
 	uint64_t cpu_us;	   /* of the worker, since it started */
 	uint64_t minute_us;	   /* of profiling in the last minute, samples included (an estimate) */
-	uint64_t sampling_us;	   /* the part of that which falls when all are sampled less often */
 	uint64_t allowed_us;	   /* a minute, 0 = no bound */
 	uint64_t refused;	   /* targets for which there was no room */
 	uint64_t table_bytes;	   /* counted stacks of all targets */
@@ -205,7 +205,9 @@ struct msg_listing {
 	uint32_t n; /* may be none in the last */
 	uint32_t last;
 	struct target_totals sums; /* in the last */
-	char spool[1024];	   /* where profiles are */
+	char spool[1016];	   /* where profiles are; a longer path is cut */
+	/* of minute_us, the part that falls when all are sampled less often; version 2 had the end of spool here */
+	uint64_t sampling_us;
 	struct target_row targets[PROTOCOL_LISTED_MAX];
 };
 
@@ -254,6 +256,8 @@ _Static_assert(sizeof(struct msg_head) == 16, "wire format");
 _Static_assert(sizeof(struct event_desc) == 40, "wire format");
 _Static_assert(sizeof(struct task_desc) == 28, "wire format");
 _Static_assert(sizeof(struct target_row) == 3496, "wire format");
+_Static_assert(sizeof(struct target_desc) == 7872, "wire format");
+_Static_assert(offsetof(struct msg_listing, targets) == 1152, "wire format");
 _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
 /* Fills in the head and sends. A message with n entries has no more bytes than they need. 0 or -errno. */

@@ -168,7 +168,7 @@ START_TEST(the_sums)
 	const struct target_totals *s = &msg.listing.sums;
 	ck_assert(s->targets == 3 && s->records == 100 && s->unknown == 2);
 	ck_assert(s->refused == 7 && s->table_bytes == 8000 && s->minute_us == 900000 && s->allowed_us == 1200000);
-	ck_assert_uint_eq(s->sampling_us, 700000);
+	ck_assert_uint_eq(msg.listing.sampling_us, 700000);
 	ck_assert_uint_eq(s->rings, cpu_rings_count(engine.perf.rings));
 	ck_assert_uint_eq(s->ring_bytes, cpu_rings_size(engine.perf.rings));
 	ck_assert_uint_eq(s->fds, s->rings + 50 + 3 * 6);

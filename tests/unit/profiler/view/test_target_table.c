@@ -50,8 +50,9 @@ static void begin(void)
 {
 	fds = fd_count();
 	page = (struct msg_listing){.last = 1,
-		.sums = {1, 57, 1024, 2, 1u << 19, 9000, 4, 9u << 20, 350000, 900000, 700000, 1200000},
-		.spool = "/spool"};
+		.sums = {1, 57, 1024, 2, 1u << 19, 9000, 4, 9u << 20, 350000, 900000, 1200000},
+		.spool = "/spool",
+		.sampling_us = 700000};
 }
 
 static void end(void)
@@ -186,6 +187,16 @@ static const struct {
 	{"a name that a terminal would obey", "NAME", "?[2J?", "?[2J?", TEXT(name), "\033[2J\377"},
 };
 
+START_TEST(what_a_service_of_version_2_has_there_is_no_time)
+{
+	begin();
+	page.sampling_us = page.sums.minute_us + 1;
+	ck_assert_int_eq(target_table_add(&all, &page), 1);
+	ck_assert_uint_eq(all.sampling_us, 0);
+	end();
+}
+END_TEST
+
 START_TEST(one_cell)
 {
 	struct target_row t = web;
@@ -305,6 +316,7 @@ UNIT_SUITE(target_table)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, no_target_is_a_header_and_an_empty_array);
 	tcase_add_test(t, a_line_for_each_and_one_of_sums);
+	tcase_add_test(t, what_a_service_of_version_2_has_there_is_no_time);
 	tcase_add_loop_test(t, one_cell, 0, LENGTH(cells));
 	tcase_add_test(t, the_keys_of_json);
 	tcase_add_test(t, json_of_what_is_unknown_or_hostile);
