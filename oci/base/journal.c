@@ -55,16 +55,20 @@ static uint8_t *get_body(const struct journal *j)
 }
 
 /* Returns the generation; 0: nothing in the file is valid. */
-static uint64_t read_head(const struct journal *j, unsigned side, struct head *ret)
+static uint64_t read_head(int fd, struct head *ret)
 {
 	struct stat st;
-	int fd = j->sides[side].fd;
 	if (fstat(fd, &st) < 0 || fd_pread_all(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret))
 		return 0;
 	bool fits = st.st_size <= (off_t)JOURNAL_MAX && ret->committed <= (uint64_t)st.st_size - sizeof(*ret);
-	return ret->magic == MAGIC && ret->version == JOURNAL_VERSION && fits && ret->generation < GENERATION_MAX
-		       ? ret->generation
-		       : 0;
+	bool known = ret->version == JOURNAL_VERSION || ret->version == JOURNAL_VERSION_0_1_0;
+	return ret->magic == MAGIC && known && fits && ret->generation < GENERATION_MAX ? ret->generation : 0;
+}
+
+bool journal_is_readable(int fd)
+{
+	struct head h;
+	return read_head(fd, &h);
 }
 
 int journal_open_take(int a, int b, struct journal **ret)
@@ -88,7 +92,7 @@ int journal_open_take(int a, int b, struct journal **ret)
 		j->sides[i].at = at;
 	}
 	struct head heads[2];
-	uint64_t first = read_head(j, 0, &heads[0]), second = read_head(j, 1, &heads[1]);
+	uint64_t first = read_head(j->sides[0].fd, &heads[0]), second = read_head(j->sides[1].fd, &heads[1]);
 	j->valid = second > first;
 	j->generation = j->valid ? second : first;
 	j->writing = j->valid;
@@ -249,7 +253,7 @@ size_t journal_used(const struct journal *j)
 int journal_read(const struct journal *j, uint8_t **ret, size_t *ret_size, int64_t *ret_seen)
 {
 	struct head h;
-	if (!read_head(j, j->valid, &h))
+	if (!read_head(j->sides[j->valid].fd, &h))
 		return -ENOENT;
 	uint8_t *bytes = malloc(h.committed ? h.committed : 1);
 	if (!bytes)

@@ -19,10 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOURNAL_VERSION 10	       /* of the whole format: other versions are not read */
+#define JOURNAL_VERSION 11
+/* Release 0.1.0's is read as well: its arrays of numbers are the beginnings of ours. No other version is. */
+#define JOURNAL_VERSION_0_1_0 8
 #define JOURNAL_MAX ((size_t)32 << 20) /* bytes of each file; only written pages take memory */
 
 struct journal;
+
+/* True: the file is a journal whose version we read; its entries may still be bad. */
+bool journal_is_readable(int fd);
 
 /* Takes both descriptors, also on failure. 0, -ENOMEM, -errno of mmap(2). Changes nothing before the first snapshot. */
 int journal_open_take(int a, int b, struct journal **ret);

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/journal.h"
 #include "oci/base/log.h"
 #include "oci/base/process/child_process.h"
 #include "profiler/daemon/supervisor.h"
@@ -322,22 +323,33 @@ static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 	}
 }
 
-static bool has_journal(const struct inherited_fds *h)
+/* Returns how many of its two files are there. */
+static unsigned find_journal(const struct inherited_fds *h, int fds[static 2])
 {
 	char name[SD_NOTIFY_NAME_MAX];
 	unsigned found = 0;
-	for (size_t i = 0; i < h->n_kept; i++)
-		for (unsigned k = 0; k < 2; k++) {
-			snprintf(name, sizeof(name), JOURNAL_NAME, k);
-			found |= !strcmp(h->kept[i].name, name) ? 1u << k : 0;
-		}
-	return found == 3;
+	for (unsigned k = 0; k < 2; k++) {
+		snprintf(name, sizeof(name), JOURNAL_NAME, k);
+		size_t i = 0;
+		while (i < h->n_kept && strcmp(h->kept[i].name, name) != 0)
+			i++;
+		fds[k] = i < h->n_kept ? h->kept[i].fd : -1;
+		found += i < h->n_kept;
+	}
+	return found;
+}
+
+bool fd_store_has_journal(const struct inherited_fds *h)
+{
+	int fds[2];
+	return find_journal(h, fds) == 2 && (journal_is_readable(fds[0]) || journal_is_readable(fds[1]));
 }
 
 unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool journal)
 {
 	struct fd_store_drop *all = parse_names(h);
-	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
+	int fds[2];
+	const bool both = all && journal && find_journal(h, fds) == 2 && journal_is_free(s, h);
 	unsigned taken = 0, number;
 	s->journal_kept = both; /* and stays so: the manager's copy is never dropped */
 	for (size_t i = 0; all && i < h->n_kept; i++) {

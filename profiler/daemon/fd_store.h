@@ -37,6 +37,8 @@ int fd_store_load_target(int sock, struct registered_target **ret);
 /* Passes to the manager the journal, and armed targets that it lacks. Milliseconds until the next try, or -1. */
 int fd_store_round(struct supervisor *s);
 void fd_store_forget(struct supervisor *s, struct registered_target *r);
+/* True: the manager keeps a journal that we can read. */
+bool fd_store_has_journal(const struct inherited_fds *h);
 /*
  * At the start, after handover_receive: adds kept targets and journal (descriptors taken) to `s` and its engine, unless
  * they are there already. `journal`: false where another process may still write to the journal. Returns the number of

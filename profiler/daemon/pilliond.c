@@ -207,14 +207,17 @@ static void let_go(void *arg)
 static bool take_estate(void)
 {
 	struct err e = {0};
-	int r = startup.left < 0 ? 0 : handover_receive(&supervisor, startup.left, &e);
-	if (r < 0)
+	const bool kept = fd_store_has_journal(&startup.handed);
+	int r = startup.left < 0 ? 0 : handover_receive(&supervisor, startup.left, kept, &e);
+	if (r == -EOWNERDEAD)
+		log_line(LOG_WARNING, "outcome=worker_killed reason=\"%s\"", e.text);
+	else if (r < 0)
 		log_line(LOG_WARNING, "outcome=restarted_empty reason=\"%s\"", e.text);
 	else if (startup.left >= 0)
 		log_line(LOG_WARNING, "outcome=adopted worker=%d targets=%u", (int)supervisor.current.pid,
 			supervisor.n_targets);
 	startup.left = fd_close(startup.left);
-	return r == 0;
+	return r == 0 || r == -EOWNERDEAD;
 }
 
 /* Takes back the targets of a service that was killed with its worker; targets that are here already stay. */

@@ -216,6 +216,7 @@ int handover_send(
 
 struct taking {
 	struct supervisor *s;
+	bool kept;
 	struct handover_item it;
 	int fds[FD_PASS_MAX];
 	size_t n;
@@ -237,6 +238,15 @@ static int take_fd(struct taking *k, size_t i)
 	return fd;
 }
 
+/* Before it sees that it is refused, and ends its window. */
+static int kill_worker(int pidfd)
+{
+	int r = child_process_kill(pidfd);
+	return r == 0 && fd_wait(pidfd, POLLIN, deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC)) == 1
+		       ? -EOWNERDEAD
+		       : -EPROTONOSUPPORT;
+}
+
 static int take_head(struct taking *k)
 {
 	const struct handover_item *it = &k->it;
@@ -245,7 +255,7 @@ static int take_head(struct taking *k)
 		it->head.rings > CPU_RINGS_CPUS_MAX)
 		return -EPROTO;
 	if (it->head.layout != HANDOVER_LAYOUT)
-		return -EPROTONOSUPPORT;
+		return k->kept ? kill_worker(k->fds[1]) : -EPROTONOSUPPORT;
 	k->headed = true;
 	k->pid = it->head.pid;
 	k->leaving = it->head.has & HANDOVER_LEAVING;
@@ -356,12 +366,13 @@ static int apply_handover(struct taking *k)
 	return r;
 }
 
-int handover_receive(struct supervisor *s, int sock, struct err *e)
+int handover_receive(struct supervisor *s, int sock, bool kept, struct err *e)
 {
 	struct taking *k = calloc(1, sizeof(*k));
 	if (!k)
 		return err_set(e, -ENOMEM, "estate");
 	k->s = s;
+	k->kept = kept;
 	k->channel = k->pidfd = k->journal[0] = k->journal[1] = -1;
 	k->symbolizer = (struct symbolizer_sockets){-1, -1};
 	int r = take_all(k, sock);
@@ -379,5 +390,10 @@ int handover_receive(struct supervisor *s, int sock, struct err *e)
 	free(k->ring_fds);
 	free(k->ring_cpus);
 	free(k);
+	if (r == -EOWNERDEAD)
+		return err_say(
+			e, r, "the service before was of another version: what it counted is read from its journal");
+	if (r == -EPROTONOSUPPORT)
+		return err_say(e, r, "the service before is of another version: it writes its last windows");
 	return r < 0 ? err_set(e, r, "what the service before left cannot be taken over") : 0;
 }

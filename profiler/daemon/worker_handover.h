@@ -10,16 +10,18 @@
  * Items over a SOCK_SEQPACKET connection, in this order, with their descriptors: HANDOVER_HEAD (the worker's channel, a
  * pidfd of the worker, its journal, then those of `has`), HANDOVER_RINGS until all are there, for each target
  * HANDOVER_TARGET (the supervisor's end of its connection, then those of desc.fds) and its HANDOVER_EVENTS, then
- * HANDOVER_END. Both ends are this program; one that was built with another layout is refused. The taking side has no
- * privilege any more, and checks the items as it checks any peer's messages.
+ * HANDOVER_END. Both ends are this program. A worker of another layout is refused, and writes its last windows; or it
+ * is killed, and its journal tells what it had counted (fd_store.h). All layouts have the same beginning of a head, and
+ * its first two descriptors. The taking side has no privilege any more, and checks the items as it checks any peer's
+ * messages.
  */
 #pragma once
 
 #include "profiler/daemon/supervisor.h"
 
-/* Counts up with every change of these items, of the helpers' protocol, and of an order to a worker (worker.h), which
- * has struct settings. */
-#define HANDOVER_LAYOUT 9
+/* Counts up with every change of these items, of the journal (oci/base/journal.h), of the helpers' protocol, and of an
+ * order to a worker (worker.h), which has struct settings. */
+#define HANDOVER_LAYOUT 10
 #define HANDOVER_PATIENCE_MS 60000
 #define HANDOVER_DEADLINE_MS 5000 /* for all of it */
 #define HANDOVER_RINGS_AT_ONCE 128
@@ -65,6 +67,7 @@ int handover_send(
 	struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg);
 /*
  * The supervisor's side: takes rings, helpers, targets and the worker into `s` and its engine. -errno: all is as
- * before.
+ * before. -EOWNERDEAD: the worker was killed, as it had another layout; only where `kept`: its targets and its journal
+ * are kept elsewhere.
  */
-int handover_receive(struct supervisor *s, int sock, struct err *e);
+int handover_receive(struct supervisor *s, int sock, bool kept, struct err *e);

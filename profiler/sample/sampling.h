@@ -18,8 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one window. Numbers of 64 bits alone: the journal has them as an array
- * (profiler/target/checkpoint/checkpoint_write.c). */
+/*
+ * Of one window. Numbers of 64 bits alone: the journal has them as an array
+ * (profiler/target/checkpoint/checkpoint_write.c). A new one comes last: then journals without it are read as before.
+ */
 struct sample_tally {
 	uint64_t samples, weight[EVENTS_MAX]; /* kept */
 	uint64_t value[EVENTS_MAX];	      /* of events with a value field: the sum of its values */
@@ -27,7 +29,6 @@ struct sample_tally {
 	uint64_t before_weight[EVENTS_MAX];
 	uint64_t outside; /* of tasks outside of the opener's pid namespace */
 	uint64_t lost, lost_shared, throttled, malformed;
-	uint64_t damaged; /* times that a ring was skipped to its head */
 	uint64_t doubled; /* threads that had two events, until one was closed */
 	uint64_t stops[UNWIND_STOPS];
 	uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];		   /* stacks by the size of their snapshots */
@@ -41,6 +42,7 @@ struct sample_tally {
 	uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
 	uint64_t apps_cpu;	 /* ns of CPU time, by their own account */
 	uint64_t inproc_awaited; /* bytes of memory that were allocated before we had answered */
+	uint64_t damaged;	 /* times that a ring was skipped to its head */
 };
 
 struct sampling {

@@ -205,6 +205,8 @@ START_TEST(a_head_that_does_not_add_up_is_none)
 	} cases[] = {
 		{0, 0x6c616e72756f6a70ull, 0},
 		{0, 1, -ENOENT},
+		{1, JOURNAL_VERSION_0_1_0, 0},
+		{1, JOURNAL_VERSION_0_1_0 + 1, -ENOENT},
 		{1, JOURNAL_VERSION + 1, -ENOENT},
 		{2, 0, -ENOENT},
 		{2, 1ull << 62, -ENOENT},
@@ -214,8 +216,11 @@ START_TEST(a_head_that_does_not_add_up_is_none)
 		{3, UINT64_MAX, -ENOENT},
 		{3, UINT64_MAX - 63, -ENOENT},
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		ck_assert_msg(with_head(cases[i].word, cases[i].value) == cases[i].expected, "row %zu", i);
+		ck_assert_msg(journal_is_readable(files[1]) == !cases[i].expected, "row %zu", i);
+	}
+	ck_assert(!journal_is_readable(files[0]) && !journal_is_readable(-1));
 }
 END_TEST
 

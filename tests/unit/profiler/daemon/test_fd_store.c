@@ -3,6 +3,7 @@
 #include "profiler/daemon/fd_store.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/journal.h"
 #include "profiler/daemon/supervisor.h"
 #include "tests/unit/support/suite.h"
 
@@ -316,6 +317,10 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 
 	life_begin(&l);
 	struct inherited_fds h = hand_over();
+	ck_assert(!fd_store_has_journal(&h)); /* it is empty */
+	ck_assert_int_eq(pwrite(h.kept[1].fd, (uint64_t[8]){0x6c616e72756f6a70ull, JOURNAL_VERSION, 1}, 64, 0), 64);
+	ck_assert(fd_store_has_journal(&h));
+	ck_assert(!fd_store_has_journal(&(struct inherited_fds){.kept = h.kept, .n_kept = 1}));
 	ck_assert_uint_eq(fd_store_restore(&l.s, &h, true), 1);
 	fd_store_round(&l.s);
 	life_end(&l, (unsigned)_i);

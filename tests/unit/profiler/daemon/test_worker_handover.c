@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,7 @@ START_TEST(all_of_it_comes_over)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel), 0);
 	ck_assert_int_eq(handover_send(&old, pair[0], channel[1], connect_target, NULL), 0);
 	fd_close(channel[1]);
-	ck_assert_msg(handover_receive(&supervisor, pair[1], &e) == 0, "%s", e.text);
+	ck_assert_msg(handover_receive(&supervisor, pair[1], false, &e) == 0, "%s", e.text);
 	ck_assert_uint_eq(supervisor.n_targets, 1);
 	const struct registered_target *r = supervisor.targets;
 	ck_assert_str_eq(r->desc.id, "c1");
@@ -221,9 +222,34 @@ START_TEST(of_strangers_nothing_is_taken)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	say(pair[0], strangers[_i].how);
 	fd_close(pair[0]);
-	int r = handover_receive(&supervisor, pair[1], &e);
+	int r = handover_receive(&supervisor, pair[1], false, &e);
 	ck_assert_msg(r == strangers[_i].result, "%s: %d", strangers[_i].scenario, r);
 	ck_assert(!supervisor.targets && supervisor.current.pid < 0 && !fresh.perf.rings);
+	fd_close(pair[1]);
+	end();
+}
+END_TEST
+
+/* Its targets and journal are kept elsewhere: the worker does not come to its last window. */
+START_TEST(a_worker_of_another_layout_is_killed)
+{
+	struct err e = {0};
+	int pair[2], status;
+	begin();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	pid_t worker = fork();
+	if (worker == 0)
+		for (;;)
+			pause();
+	struct handover_item it = {.kind = HANDOVER_HEAD, .head = {.layout = HANDOVER_LAYOUT - 2, .rings = 1}};
+	int pidfd = child_process_pidfd(worker), sent[] = {0, pidfd, 0, 0};
+	ck_assert_int_eq(fd_send(pair[0], &it, head_size(), sent, 4), 0);
+	ck_assert_int_eq(handover_receive(&supervisor, pair[1], true, &e), -EOWNERDEAD);
+	ck_assert_int_eq(waitpid(worker, &status, 0), worker);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	ck_assert(!supervisor.targets && supervisor.current.pid < 0);
+	fd_close(pidfd);
+	fd_close(pair[0]);
 	fd_close(pair[1]);
 	end();
 }
@@ -236,6 +262,7 @@ UNIT_SUITE(worker_handover)
 
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, all_of_it_comes_over);
+	tcase_add_test(t, a_worker_of_another_layout_is_killed);
 	tcase_add_loop_test(t, of_strangers_nothing_is_taken, 0, sizeof(strangers) / sizeof(strangers[0]));
 	suite_add_tcase(s, t);
 	return s;
