@@ -245,7 +245,7 @@ test_spool() {
 	has "the page" "$(cat list)" 'href="[^"]*target/shop/'
 	has "the page" "$(cat list)" 'href="[^"]*target/prod/shop-0/shop/'
 	page /target/shop/ >one
-	page "/target/shop/$(sed -n 's/.*href="\(flame?[^"]*\)".*/\1/p' one | head -n 1 | sed 's/&amp;/\&/g')" >flame
+	page "/target/shop/$(sed -n '/href="flame?/ { s/.*href="\(flame?[^"]*\)".*/\1/; s/&amp;/\&/g; p; q }' one)" >flame
 	has "the flame graph of what 0.1.0 wrote" "$(cat flame)" 'pulse_work'
 	stop_service
 	(cd spool && sha256sum -c --quiet <(grep 'pb\.gz' ../before)) || fail "what 0.1.0 wrote is another: $(find spool)"
