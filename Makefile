@@ -95,7 +95,7 @@ $(B)/pilliond $(B)/pillion: $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $
 # have from whichever is there (tests/tools/inproc). Thread-local memory is where every thread has it from its beginning.
 INPROC_CFLAGS := -fPIC -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE -fno-builtin-malloc
 P := $(B)/inproc
-$(P)/%.o: %.c | $(GEN)
+$(P)/%.o: %.c VERSION | $(GEN)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(INPROC_CFLAGS) -c -o $@ $<
 $(B)/libpillion.so: $(patsubst %.c,$(P)/%.o,$(SRC_inproc) $(WITH_inproc))
@@ -121,10 +121,10 @@ $(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto | $(B)/there-build
 	protoc-c --c_out=$(B) $<
 $(B)/%.pb-c.o: $(B)/%.pb-c.c
 	$(CC) $(CFLAGS) -Wno-missing-prototypes -c -o $@ $<
-$(S)/%.o: %.c | $(GEN)
+$(S)/%.o: %.c VERSION | $(GEN)
 	@mkdir -p $(@D)
 	$(CC_static) $(CFLAGS) $(KERNEL_HEADERS) -c -o $@ $<
-$(B)/%.o: %.c | $(GEN)
+$(B)/%.o: %.c VERSION | $(GEN)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 

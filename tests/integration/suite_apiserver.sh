@@ -69,7 +69,7 @@ page() { # REGEX - the first command line of the page that it matches, with the 
 	echo "${line/kubectl apply/kubectl apply --dry-run=server}"
 }
 APPLY='^kubectl kustomize .* \| kubectl apply -f -$'
-in_sources() { (cd "$TOP" && IMAGE=registry.example.com/pillion:0.1.0 sh -c "$1") >said 2>warned; } # COMMAND LINE
+in_sources() { (cd "$TOP" && IMAGE=registry.example.com/pillion:0.2.0 sh -c "$1") >said 2>warned; } # COMMAND LINE
 accepted() { # COMMAND LINE - and nothing in it is about to go
 	in_sources "$1" || fail "exit status $? of $1: $(cat warned said)"
 	! grep -i deprecated warned || fail "$1: $(cat warned)"

@@ -76,7 +76,7 @@ test_sidecar_fields() {
 
 # As kubernetes.md says it, up to `kubectl apply`.
 test_image() {
-	local IMAGE=registry.example.com/pillion:0.1.0 line overlay
+	local IMAGE=registry.example.com/pillion:0.2.0 line overlay
 	needs_kustomize
 	line=$(grep -m 1 '^kubectl kustomize .* | kubectl apply -f -$' "$TOP/hooks/kubernetes.md") || fail "kubernetes.md has no such line"
 	for overlay in base paranoid push; do
