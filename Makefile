@@ -60,8 +60,8 @@ GEN := $(B)/profiler/pprof/profile.pb-c.h $(B)/oci/isolation/seccomp_filters.h
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
 # musl-gcc looks into no directory of glibc's; what we use of libcap calls nothing that musl lacks
-LIBS_static := $(shell $(CC) -print-file-name=libcap.a)
 LIBS_shim = -lcap
+LIBS_static := $(if $(STATIC_$(MODE)),$(shell $(CC) -print-file-name=libcap.a),$(LIBS_shim))
 LIBS_profiler = -ljson-c -lunwind-$(ARCH) -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm $(LIBS_shim)
 EXECUTABLES := pilliond pillion pillion-hook pillion-opener pillion-runc pillion-nri
 

@@ -101,7 +101,8 @@ static void list_names(const struct command_option *options, struct option *ret)
 /* getopt_long_only(3) also takes the beginning of a name, and one dash: here these stay mistakes. */
 static bool is_spelled(const char *arg, const struct command_option *o)
 {
-	return strcspn(arg, "=") == strlen(o->name) || (o->alias && !strcmp(arg, o->alias));
+	const size_t n = strlen(o->name);
+	return (!strncmp(arg, o->name, n) && (!arg[n] || arg[n] == '=')) || (o->alias && !strcmp(arg, o->alias));
 }
 
 static int no_option(const char *command, const char *arg, const struct command_option *o)

@@ -15,7 +15,7 @@
 
 #define PAUSE_MAX_NS (1 * NSEC_PER_SEC)
 #define REAP_MS 5
-#define REAP_NS (10 * NSEC_PER_SEC)
+#define REAP_NS (10 * NSEC_PER_SEC)    /* behind the next start: then it stays a zombie, and another one starts */
 #define GRACE_NS (200 * NSEC_PER_MSEC) /* for its last writes, when we end */
 
 static const struct restart_rule rule = {

@@ -99,7 +99,6 @@ static void remove_process(struct inproc_process *p)
 		send_keep_request(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
 	a->sampling->tally.apps_cpu += p->inbox.cpu;
-	a->sampling->tally.inproc_awaited += p->inbox.awaited;
 	event_loop_del(a->owner.loop, &p->source);
 	fd_close(p->sock);
 	fd_close(p->process);
@@ -113,6 +112,13 @@ static void remove_process(struct inproc_process *p)
 }
 
 /* Returns how many records, or -errno. */
+/* The process writes any number: a sum stays a value of a profile. */
+static uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+	return __builtin_add_overflow(a, b, &sum) || sum > INT64_MAX ? INT64_MAX : sum;
+}
+
 static int read_records(struct inproc_process *p, int64_t until, bool all)
 {
 	struct sampling *s = p->apps->sampling;
@@ -120,8 +126,9 @@ static int read_records(struct inproc_process *p, int64_t until, bool all)
 	const int r = p->hello_by || p->orphan ? 0 : shm_reader_drain(&p->inbox, until, all, inproc_process_record, p);
 	s->cost += clock_cpu() - cpu;
 	s->tally.apps_cpu += p->inbox.cpu;
-	s->changed |= p->inbox.cpu != 0;
-	p->inbox.cpu = 0;
+	s->tally.inproc_awaited = add_capped(s->tally.inproc_awaited, p->inbox.awaited);
+	s->changed |= p->inbox.cpu || p->inbox.awaited;
+	p->inbox.cpu = p->inbox.awaited = 0;
 	if (r > 0)
 		p->heard = clock_now();
 	return r;
@@ -540,8 +547,7 @@ uint64_t inproc_lost(struct inproc *a)
 	uint64_t n = a ? a->lost : 0;
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		n += p->inbox.lost + p->inbox.missed;
-		a->sampling->tally.inproc_awaited += p->inbox.awaited;
-		p->inbox.lost = p->inbox.missed = p->inbox.awaited = 0;
+		p->inbox.lost = p->inbox.missed = 0;
 	}
 	if (a)
 		a->lost = 0;

@@ -118,4 +118,4 @@ uint64_t inproc_fds(const struct inproc *a);	     /* descriptors that it may hol
 uint64_t inproc_turned_away(const struct inproc *a); /* connections, with INPROC_MAX processes or no descriptors left */
 unsigned inproc_unable(const struct inproc *a, int *ret_error); /* processes without memory to share, and why: -errno */
 bool inproc_alive(const struct inproc *a);			/* one is connected, or may be on its way */
-uint64_t inproc_lost(struct inproc *a); /* samples, since the last call; counts tally.inproc_awaited */
+uint64_t inproc_lost(struct inproc *a);				/* samples, since the last call */

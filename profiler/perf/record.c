@@ -25,7 +25,6 @@ static int take_bytes(struct cursor *c, size_t n, const void **ret)
 
 static int take_u64(struct cursor *c, uint64_t *ret)
 {
-	_Static_assert(__builtin_popcountll(PERF_REGS_USER_MASK) == UNWIND_REGS, "as the kernel writes them");
 	const void *p;
 	int r = take_bytes(c, sizeof(*ret), &p);
 	if (r == 0)
@@ -80,6 +79,7 @@ static int parse_chain(struct cursor *c, struct record_sample *s)
 
 static int parse_all_regs(struct cursor *c, struct unwind_regs *ret)
 {
+	_Static_assert(__builtin_popcountll(PERF_REGS_USER_MASK) == UNWIND_REGS, "as the kernel writes them");
 	const void *p;
 	int r = take_bytes(c, sizeof(*ret), &p);
 	if (r == 0)

@@ -277,8 +277,9 @@ int msg_check_or_close(union msg *m, size_t size, int *fds, size_t *n, struct er
  */
 int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e);
 /*
- * pilliond's: takes and checks the next message, with at most PROTOCOL_BATCH_MAX descriptors. The same errors, and
- * -EAGAIN: there is none. -EPIPE sets no sentence: there is no peer to tell.
+ * pilliond's: takes and checks the next message, with at most PROTOCOL_BATCH_MAX descriptors; there are none on error.
+ * 0; -EAGAIN: there is no message; with a sentence for the peer -EMFILE and -EPROTO; without one -EPIPE: any other
+ * error.
  */
 int msg_take(int sock, union msg *m, int *fds, size_t *ret_n, struct err *e);
 /* Sends. A peer that has hung up is no error yet: it may have said why, and msg_answer reads that. */

@@ -56,7 +56,7 @@ row "nothing is in use: what was allocated is shown, by who called the allocator
 # A program that has been executed connects, and the profiler answers late: memory allocated until then has no sample.
 test_late_answer() {
 	begin_run --events alloc/65536
-	"${RUN[@]}" -- "$LAB/bin/asks" until=one exec alloc=30000 until=two alloc=30000 >said &
+	"${RUN[@]}" -- "$LAB/bin/asks" until=one exec alloc=30000 alloc_fails until=two alloc=30000 >said &
 	until_true 20 grep -qs '^until one' said || fail "it does not come to one: $(cat said)"
 	kill -STOP $(profilers)
 	touch one
@@ -355,6 +355,7 @@ test_socket() { # PATH
 	plain=$("$LAB/bin/sites" 20 10)
 	ours=$(LD_PRELOAD=$LAB/bin/libpillion.so PILLION_SOCKET=$1 "$LAB/bin/sites" 20 10 2>&1)
 	is "what it says" "$ours" "$plain"
+	is "in strict mode" "$(LD_PRELOAD=$LAB/bin/libpillion.so PILLION_SOCKET=$1 "$LAB/bin/oddalloc" strict 0 2>&1)" "done strict"
 }
 row "PILLION_SOCKET: nothing is there" test_socket /nowhere/app.sock
 row "PILLION_SOCKET: not a socket" test_socket /etc/passwd
@@ -398,6 +399,7 @@ alarm 60; accept(C, S) or die; sleep' &
 	began=${EPOCHREALTIME/./}
 	LD_PRELOAD=$LAB/bin/libpillion.so PILLION_SOCKET=$ROW/deaf.sock "$LAB/bin/sites" 20 10 >told
 	(((${EPOCHREALTIME/./} - began) / 1000 < 2000)) || fail "held up"
+	is "in strict mode" "$(LD_PRELOAD=$LAB/bin/libpillion.so PILLION_SOCKET=$ROW/deaf.sock "$LAB/bin/oddalloc" strict 0 2>&1)" "done strict"
 	kill $!
 }
 row "PILLION_SOCKET: a profiler that does not answer holds nobody up" test_deaf

@@ -4,6 +4,7 @@
  *	start[=EVENTS] stop		pillion_start(3), and what it says; pillion_stop(3)
  *	both=EVENTS			pillion_start by four threads at once
  *	work=SECONDS alloc=TIMES	in asks_work, in asks_alloc (of 1000 bytes each, freed)
+ *	alloc_fails			64 TiB, which malloc(3) refuses
  *	label=KEY[=VALUE]		pillion_label_set(3)
  *	labels=TIMES			kind=a and kind=b in turn, so many times
  *	own=THREADS			so many at once, each of which works 0.2 s as kind=w0, w1, ...
@@ -79,6 +80,15 @@ FRAME void asks_alloc(const char *times)
 		void *volatile p = malloc(1000);
 		free(p);
 	}
+}
+
+static void alloc_fails(const char *none)
+{
+	static const volatile size_t too_much = 1ull << 46;
+	void *volatile p = malloc(too_much);
+	if (p)
+		puts("malloc has 64 TiB");
+	free(p);
 }
 
 static void label(const char *pair)
@@ -195,9 +205,9 @@ static const struct {
 	const char *name;
 	void (*fn)(const char *argument);
 } actions[] = {{"start", start}, {"both", both}, {"stop", stop}, {"work", asks_work}, {"alloc", asks_alloc},
-	{"label", label}, {"labels", many_labels}, {"own", own}, {"sleep", nap}, {"close", close_all},
-	{"nofile", limit_files}, {"subreaper", subreaper}, {"fork", do_fork}, {"join", join}, {"thread", in_thread},
-	{"socket", tell_socket}, {"tell", tell}, {"delayed", tell_delay}, {"until", wait_for}};
+	{"alloc_fails", alloc_fails}, {"label", label}, {"labels", many_labels}, {"own", own}, {"sleep", nap},
+	{"close", close_all}, {"nofile", limit_files}, {"subreaper", subreaper}, {"fork", do_fork}, {"join", join},
+	{"thread", in_thread}, {"socket", tell_socket}, {"tell", tell}, {"delayed", tell_delay}, {"until", wait_for}};
 
 static void act(const char *text)
 {

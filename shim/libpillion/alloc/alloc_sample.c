@@ -65,36 +65,50 @@ static bool start_interval(struct thread_state *t, uint64_t mean)
 	return mean && t->left < 0;
 }
 
-/* Before there is an area, a counter of our own has them. A child of fork(2) inherits its parent's count: hence the
- * pid. */
-static void count_awaited(struct connection *p, uint64_t bytes)
+static void update_tid(struct thread_state *t, const struct connection *p)
 {
-	static uint64_t early;
-	static uint32_t early_pid;
-	if (!p) {
-		const uint32_t pid = (uint32_t)sys_call(getpid);
-		if (__atomic_exchange_n(&early_pid, pid, __ATOMIC_RELAXED) != pid)
-			__atomic_store_n(&early, 0, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&early, bytes, __ATOMIC_RELAXED);
+	if (t->pid == p->pid || connection_is_quiet())
 		return;
-	}
-	if (__atomic_load_n(&early, __ATOMIC_RELAXED) && early_pid == p->pid)
-		bytes += __atomic_exchange_n(&early, 0, __ATOMIC_RELAXED);
-	if (bytes)
-		__atomic_fetch_add(&p->area.head->awaited, bytes, __ATOMIC_RELAXED);
+	t->tid = (uint32_t)sys_call(gettid);
+	t->pid = p->pid;
 }
 
-/* What has been allocated since the last check, this allocation included, is in no sample. */
+/* While no profiler has said what it wants: the bytes since the last check are in no sample. The area counts them. */
 static void await_profiler(struct thread_state *t, struct connection *p)
 {
-	count_awaited(p, t->awaited + (uint64_t)-t->left);
+	const bool inherited = p && t->pid && t->pid != p->pid; /* by fork(2): our parent has counted them */
+	uint64_t bytes = (uint64_t)-t->left + (inherited ? 0 : t->awaited);
+	if (p) {
+		__atomic_fetch_add(&p->area.head->awaited, bytes, __ATOMIC_RELAXED);
+		update_tid(t, p);
+		bytes = 0;
+	}
 	t->mean = 0;
-	t->left = (int64_t)(t->awaited = CONNECTION_MEAN_AWAITED);
+	t->left = CONNECTION_MEAN_AWAITED;
+	t->awaited = bytes + CONNECTION_MEAN_AWAITED;
 	if (p)
 		connection_tend(p, connection_clock());
 }
 
-bool alloc_sample_due(struct thread_state *t)
+/* The profiler has answered, or none will: what this thread has not told the area yet. No system call here. */
+static void end_awaiting(struct thread_state *t, struct connection *p)
+{
+	if (p && (!t->pid || t->pid == p->pid))
+		__atomic_fetch_add(&p->area.head->awaited, t->awaited, __ATOMIC_RELAXED);
+	t->awaited = 0;
+}
+
+void alloc_sample_put_off(struct thread_state *t)
+{
+	if (!t->awaited) {
+		t->left += t->mean ? (int64_t)t->mean : (int64_t)CONNECTION_MEAN_NONE;
+		return;
+	}
+	t->left += (int64_t)CONNECTION_MEAN_AWAITED;
+	t->awaited += CONNECTION_MEAN_AWAITED;
+}
+
+bool alloc_sample_due(struct thread_state *t, size_t failed)
 {
 	if (!connection_has_begun()) {
 		t->left = 0;
@@ -103,13 +117,13 @@ bool alloc_sample_due(struct thread_state *t)
 	struct connection *p = connection_get();
 	const uint64_t mean = p ? __atomic_load_n(&p->mean, __ATOMIC_RELAXED) : 0;
 	if (!mean && connection_is_awaited()) {
-		await_profiler(t, p);
+		t->left += (int64_t)failed;
+		if (t->left < 0)
+			await_profiler(t, p);
 		return false;
 	}
-	if (t->awaited) {
-		count_awaited(p, t->awaited);
-		t->awaited = 0;
-	}
+	if (t->awaited)
+		end_awaiting(t, p);
 	if (mean != t->mean || !mean) {
 		t->left = t->left < -(int64_t)CONNECTION_MEAN_NONE && !mean ? 0 : t->left;
 		if (!start_interval(t, mean))
@@ -117,14 +131,6 @@ bool alloc_sample_due(struct thread_state *t)
 	}
 	t->left = alloc_sample_draw(&t->random, mean);
 	return true;
-}
-
-static void update_tid(struct thread_state *t, const struct connection *p)
-{
-	if (t->pid == p->pid || connection_is_quiet())
-		return;
-	t->tid = (uint32_t)sys_call(gettid);
-	t->pid = p->pid;
 }
 
 void alloc_sample_record(struct thread_state *t, const struct shm_regs *r, const void *ptr, size_t bytes)

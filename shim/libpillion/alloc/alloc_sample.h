@@ -18,10 +18,11 @@
 #include <stddef.h>
 
 /*
- * `t->left` has just fallen below zero, and the thread is busy: draws the next distance. Returns whether this
- * allocation is sampled.
+ * `t->left` has just fallen below zero, and the thread is busy: draws the next distance. `failed`: bytes of this
+ * allocation where there was no memory for it, else 0. Returns whether this allocation is sampled.
  */
-bool alloc_sample_due(struct thread_state *t);
+bool alloc_sample_due(struct thread_state *t, size_t failed);
+void alloc_sample_put_off(struct thread_state *t); /* `t->left` is below zero, and this allocation is not looked at */
 /* Records a sampled allocation of `bytes` at p. */
 void alloc_sample_record(struct thread_state *t, const struct shm_regs *r, const void *p, size_t bytes);
 /*

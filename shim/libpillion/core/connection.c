@@ -318,8 +318,12 @@ bool connection_is_off(void)
 bool connection_is_awaited(void)
 {
 	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
-	return connection_is_asked() && !connection_is_off() && !connection_is_quiet() &&
-	       !(p && __atomic_load_n(&p->told, __ATOMIC_RELAXED));
+	if (!connection_is_asked() || connection_is_quiet())
+		return false;
+	const enum connection_state state = p ? __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) : CONNECTION_NEW;
+	if (state == CONNECTION_NEW)
+		return !p || !__atomic_load_n(&p->look_again, __ATOMIC_RELAXED);
+	return state != CONNECTION_OFF && !__atomic_load_n(&p->told, __ATOMIC_RELAXED);
 }
 
 bool connection_has_begun(void)

@@ -21,7 +21,7 @@
 
 /* While no samples are wanted: bytes from one check to the next, as that may change (pillion_start). */
 #define CONNECTION_MEAN_NONE (512ull << 10)
-/* The same, while a profiler is awaited: a thread that ends before the next check leaves that much unsaid. */
+/* The same, while a profiler is awaited: a thread that ends before the next check leaves up to that many uncounted. */
 #define CONNECTION_MEAN_AWAITED (16ull << 10)
 
 enum connection_state { CONNECTION_NEW, CONNECTION_CONNECTING, CONNECTION_ON, CONNECTION_OFF };
@@ -69,7 +69,7 @@ void connection_quiet(bool off);
 bool connection_is_quiet(void);
 bool connection_is_asked(void);	     /* a socket to connect to is known */
 bool connection_is_off(void);	     /* this process has nothing to do, for good */
-bool connection_is_awaited(void);    /* a socket is known, and no profiler has said yet what it wants */
+bool connection_is_awaited(void);    /* a profiler listens, as far as is known, and has not said yet what it wants */
 bool connection_is_borrowed(void);   /* this is a child of vfork(2), and all that we have is its parent's */
 uint64_t connection_cpu(void);	     /* CPU time of this process, ns */
 int64_t connection_clock(void);	     /* CLOCK_MONOTONIC, ns; 0: it might take a system call */

@@ -18,7 +18,8 @@
 struct thread_state {
 	int64_t left;	  /* bytes until the next sample */
 	uint64_t mean;	  /* the mean of that draw; 0: not drawn */
-	uint64_t awaited; /* bytes of that interval, where no profiler had said yet whether it wants samples; else 0 */
+	uint64_t awaited; /* bytes up to `left` 0 that no area counts yet, while a profiler is awaited (alloc_sample.c)
+			   */
 	uintptr_t busy;
 	uint32_t refused;
 	uint32_t tid, pid; /* the process of that tid */

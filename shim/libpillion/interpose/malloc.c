@@ -142,10 +142,10 @@ static __attribute__((noinline)) void sample_allocation(
 {
 	const int saved = errno;
 	if (!thread_state_enter(t)) {
-		t->left += t->mean ? (int64_t)t->mean : (int64_t)CONNECTION_MEAN_NONE;
+		alloc_sample_put_off(t);
 		return;
 	}
-	if (alloc_sample_due(t) && p)
+	if (alloc_sample_due(t, p ? 0 : bytes) && p)
 		alloc_sample_record(t, r, p, bytes);
 	thread_state_leave(t);
 	errno = saved;

@@ -211,6 +211,33 @@ START_TEST(labels_outlive_a_worker)
 }
 END_TEST
 
+/* What processes allocated before the welcome is the target's at once, so that a worker's successor has it, too. */
+START_TEST(memory_before_the_welcome)
+{
+	static const struct {
+		uint64_t said[2], sum;
+	} rows[] = {{{5000, 0}, 5000}, {{5000, 7}, 5007}, {{1ull << 63, 1ull << 63}, INT64_MAX},
+		{{UINT64_MAX, 0}, INT64_MAX}};
+	int memory[2], sock[2];
+	for (unsigned i = 0; i < 2; i++) {
+		memory[i] = area_of(7 + i, 99 + i);
+		sock[i] = say_hello(memory[i]);
+	}
+	hear_all();
+	ck_assert_uint_eq(known(), 2);
+	target->sampling.changed = false;
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pwrite(memory[i], &rows[_i].said[i], 8, offsetof(struct shm_head, awaited)), 8);
+	hear_all();
+	ck_assert(target->sampling.changed);
+	ck_assert_uint_eq(target->sampling.tally.inproc_awaited, rows[_i].sum);
+	for (unsigned i = 0; i < 2; i++) {
+		close(memory[i]);
+		close(sock[i]);
+	}
+}
+END_TEST
+
 UNIT_SUITE(inproc)
 {
 	Suite *s = suite_create("inproc");
@@ -223,6 +250,7 @@ UNIT_SUITE(inproc)
 	tcase_add_test(t, more_processes_than_there_are_places_for);
 	tcase_add_test(t, what_is_no_memory);
 	tcase_add_test(t, labels_outlive_a_worker);
+	tcase_add_loop_test(t, memory_before_the_welcome, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }
