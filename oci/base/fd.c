@@ -273,7 +273,7 @@ static ssize_t receive_message(int sock, int flags, void *buf, size_t size, int 
 		return -errno;
 	size_t n = take_fds(&msg, fds, max);
 	int bad = msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : msg.msg_flags & MSG_CTRUNC ? (max ? -EMFILE : -EPROTO) : 0;
-	if (bad || got == 0) { /* an empty datagram looks like EOF: no caller would take its descriptors */
+	if (bad) {
 		fd_close_each(fds, n);
 		return bad;
 	}

@@ -49,7 +49,7 @@ int fd_send_now(int sock, const void *buf, size_t size, const int *fds, size_t n
 /*
  * Receives one datagram, also one that a peer sent before it hung up with unread data. Returns its size, 0 at EOF, or
  * -errno: -EMSGSIZE: longer than `size`, -EMFILE: the kernel dropped descriptors, -EPROTO: the same with `max` 0. The
- * first `*ret_n` of `fds` belong to the caller; none on error, at EOF, and of an empty datagram.
+ * first `*ret_n` of `fds` belong to the caller, also with a size of 0 (an empty datagram); none on error.
  */
 ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n);
 /* The same; -EAGAIN: there is none. */

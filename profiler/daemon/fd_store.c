@@ -80,7 +80,11 @@ static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
 	struct err e;
 	*ret_n = 0;
 	ssize_t got = fd_peek(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
-	return got < 0 ? (int)got : got == 0 ? -EPIPE : msg_check_or_close(m, (size_t)got, fds, ret_n, &e);
+	if (got > 0)
+		return msg_check_or_close(m, (size_t)got, fds, ret_n, &e);
+	fd_close_each(fds, *ret_n); /* of an empty datagram, which looks like EOF */
+	*ret_n = 0;
+	return got < 0 ? (int)got : -EPIPE;
 }
 
 static int add_events(struct registered_target *r, const union msg *m, const int *fds, size_t n)

@@ -242,9 +242,10 @@ static int take_fd(struct taking *k, size_t i)
 static int kill_worker(int pidfd)
 {
 	int r = child_process_kill(pidfd);
-	return r == 0 && fd_wait(pidfd, POLLIN, deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC)) == 1
-		       ? -EOWNERDEAD
-		       : -EPROTONOSUPPORT;
+	if (r < 0 && r != -ESRCH)
+		return -EPROTONOSUPPORT;
+	return fd_wait(pidfd, POLLIN, deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC)) == 1 ? -EOWNERDEAD
+											      : -ETIMEDOUT;
 }
 
 static int take_head(struct taking *k)

@@ -111,7 +111,6 @@ static void remove_process(struct inproc_process *p)
 	free(p);
 }
 
-/* Returns how many records, or -errno. */
 /* The process writes any number: a sum stays a value of a profile. */
 static uint64_t add_capped(uint64_t a, uint64_t b)
 {
@@ -119,6 +118,7 @@ static uint64_t add_capped(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) || sum > INT64_MAX ? INT64_MAX : sum;
 }
 
+/* Returns how many records, or -errno. */
 static int read_records(struct inproc_process *p, int64_t until, bool all)
 {
 	struct sampling *s = p->apps->sampling;

@@ -21,6 +21,7 @@ struct mapped_file {
 	struct module_key key; /* the path is ours */
 };
 
+#define SAVED_MAPPINGS_MAX 65536 /* 0.1.0 kept as many of a process; the next mapping drops the oldest */
 #define FILE_BUCKETS 256
 
 struct map_files {
@@ -553,7 +554,7 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 	const struct map_set none = {.files = files};
 	uint64_t at = 0;
 	size_t n = saved_count(s, 5);
-	if (s->bad || n > ADDRESS_SPACE_MAPPINGS_MAX)
+	if (s->bad || n > SAVED_MAPPINGS_MAX)
 		return -EBADMSG;
 	struct map_set *set = set_copy(&none, n ? n : 1);
 	int r = set ? append_pointer((void ***)&known->sets, &known->n_sets, &known->sets_room, set) : -ENOMEM;

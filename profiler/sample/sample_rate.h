@@ -73,7 +73,8 @@ struct rate_saved {
 };
 struct sample_rate_saved {
 	uint64_t factor, since, seconds;
-	uint64_t sampling[CPU_BUDGET_SECONDS], other[CPU_BUDGET_SECONDS]; /* the oldest first */
+	/* the oldest first; a journal of 0.1.0 has one array, of all cost, which must lower no rate: it is `other` */
+	uint64_t other[CPU_BUDGET_SECONDS], sampling[CPU_BUDGET_SECONDS];
 };
 uint64_t sample_rate_bits(double value);
 double sample_rate_double(uint64_t bits, double least, double most);

@@ -100,7 +100,7 @@ static void end_awaiting(struct thread_state *t, struct connection *p)
 
 void alloc_sample_put_off(struct thread_state *t)
 {
-	if (!t->awaited) {
+	if (!t->awaited && !connection_is_awaited()) {
 		t->left += t->mean ? (int64_t)t->mean : (int64_t)CONNECTION_MEAN_NONE;
 		return;
 	}

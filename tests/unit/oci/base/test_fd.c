@@ -325,23 +325,6 @@ START_TEST(descriptors_arrive)
 }
 END_TEST
 
-/* Its descriptor is closed: to the receiver it looks like the end of the connection. */
-START_TEST(an_empty_datagram_brings_no_descriptor)
-{
-	int s[2], in[4], out;
-	size_t got = 7;
-	char text[8];
-	pair(s);
-	out = null_fd();
-	ck_assert_int_eq(fd_send(s[0], "", 0, &out, 1), 0);
-	ck_assert_int_eq(fd_recv(s[1], text, sizeof(text), in, 4, &got), 0);
-	ck_assert_uint_eq(got, 0);
-	fd_close(out);
-	unpair(s);
-	ck_assert_int_eq(fd_count(), fds + 1);
-}
-END_TEST
-
 START_TEST(too_many_at_once)
 {
 	int s[2], out[FD_PASS_MAX + 1] = {0};
@@ -600,7 +583,6 @@ UNIT_SUITE(fd)
 	tcase_add_loop_test(t, a_small_text, 0, LENGTH(texts));
 	tcase_add_loop_test(t, descriptors_arrive, 0, LENGTH(numbers));
 	tcase_add_test(t, too_many_at_once);
-	tcase_add_test(t, an_empty_datagram_brings_no_descriptor);
 	tcase_add_test(t, more_than_the_receiver_takes_are_closed);
 	tcase_add_test(t, a_datagram_longer_than_the_buffer_is_an_error_and_its_descriptors_are_closed);
 	tcase_add_test(t, a_receiver_out_of_descriptors);

@@ -3,6 +3,7 @@
 #include "profiler/process/address_space.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/journal.h"
 #include "tests/unit/support/many.h"
 #include "tests/unit/support/suite.h"
 
@@ -304,6 +305,48 @@ START_TEST(what_was_derived_is_dropped_when_it_may_be_wrong)
 }
 END_TEST
 
+static uint8_t *put_number(uint8_t *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)value | 0x80;
+	*at++ = (uint8_t)value;
+	return at;
+}
+
+/* 0.1.0 kept four times as many mappings of a process: they are there, until the next one comes. */
+START_TEST(a_journal_with_more_than_the_cap)
+{
+	const uint64_t n = 4 * ADDRESS_SPACE_MAPPINGS_MAX + (uint64_t)_i;
+	uint8_t *bytes = malloc(16 * n + 64), *at = bytes;
+	struct map_files *files;
+	struct address_space *s;
+	struct spaces_restored known = {0};
+	ck_assert(bytes && map_files_new(resolve_nothing, NULL, &files) == 0);
+	at = put_number(at, n);	       /* born */
+	at = mempcpy(at, "\0\0\0", 3); /* nothing is dropped; a set of its own */
+	at = put_number(at, n);
+	for (uint64_t i = 0; i < n; i++) {
+		at = mempcpy(at, "\0\20\0", 3); /* 16 bytes, behind the last one */
+		at = put_number(at, i);
+		*at++ = 0;
+		if (!i)
+			at = mempcpy(at, "\3/a\0\1\2\3\4\0", 9);
+	}
+	struct journal_reader from = {.at = bytes, .end = at};
+	ck_assert_int_eq(address_space_restore(files, &known, &from, &s), _i ? -EBADMSG : 0);
+	spaces_restored_done(&known);
+	if (!_i) {
+		ck_assert_uint_eq(address_space_count(s), n);
+		ck_assert_int_eq(map(s, 16 * n, 16 * n + 16, 0, "b"), 0);
+		ck_assert_uint_le(address_space_count(s), ADDRESS_SPACE_MAPPINGS_MAX);
+		ck_assert_ptr_nonnull(address_space_find(s, 16 * n));
+		address_space_free(s);
+	}
+	map_files_free(files);
+	free(bytes);
+}
+END_TEST
+
 UNIT_SUITE(address_space)
 {
 	Suite *suite = suite_create("address_space");
@@ -316,6 +359,7 @@ UNIT_SUITE(address_space)
 	tcase_add_test(t, a_fork_shares_until_one_side_changes);
 	tcase_add_test(t, a_module_is_asked_for_once_per_identity);
 	tcase_add_test(t, over_the_cap_the_oldest_goes);
+	tcase_add_loop_test(t, a_journal_with_more_than_the_cap, 0, 2);
 	tcase_add_test(t, over_the_cap_code_made_at_run_time_goes_first);
 	tcase_add_test(t, all_spaces_of_a_table_have_a_cap);
 	tcase_add_test(t, what_was_derived_is_dropped_when_it_may_be_wrong);

@@ -522,8 +522,11 @@ START_TEST(taken_one_by_one)
 	fd_close_each(in, n);
 	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EPROTO);
 	ck_assert(e.code == -EPROTO && n == 0);
-	fd_close(s[0]);
 	e = (struct err){0};
+	ck_assert_int_eq(fd_send(s[0], "", 0, out, 1), 0); /* an empty datagram with a descriptor */
+	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EPIPE);
+	ck_assert_uint_eq(n, 0);
+	fd_close(s[0]);
 	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EPIPE);
 	ck_assert_int_eq(e.code, 0);
 	fd_close(s[1]);
