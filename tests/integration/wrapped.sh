@@ -54,7 +54,7 @@ near() { # WHAT GOT WANTED PERCENT
 }
 # What a busy machine loses the profile says (add_loss, profiler/target/profile/profile_notes.c), and it is no share of anybody's.
 share() { # REGEX - percent of the weight on stdin that was recorded
-	awk -v re="$1" '/(^|;)\[(lost[^]]*|unsampled|throttled)\] [0-9]+$/ { next } { sum += $NF } $0 ~ re { part += $NF }
+	awk -v re="$1" '/(^|;)\[(lost[^]]*|unsampled|throttled|kernel, not permitted)\] [0-9]+$/ { next } { sum += $NF } $0 ~ re { part += $NF }
 		END { printf "%d", sum ? 100 * part / sum : 0 }'
 }
 total_ms() { awk '{ n += $NF } END { printf "%d", n / 1e6 }'; } # of folded stacks on stdin
