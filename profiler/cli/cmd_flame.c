@@ -26,6 +26,12 @@ static int write_to(const char *name, const struct flame_html *f, bool svg, cons
 	return r;
 }
 
+static bool names_picture(const char *output)
+{
+	const char *dot = output ? strrchr(output, '.') : NULL;
+	return dot && !strcmp(dot, ".svg");
+}
+
 /* Returns the title: the targets' names, if there are any. */
 static char *title_of(const struct profile *p, int n, char **paths)
 {
@@ -71,6 +77,7 @@ static int run(int argc, char **argv)
 	int n = command_options(argc, argv, options);
 	if (n < 0)
 		return EXIT_USAGE;
+	svg |= names_picture(output);
 	output = output ? output : svg ? OUTPUT_SVG : OUTPUT;
 	int code = command_load(argv[0], n, argv + 1, type_name, &p, &type);
 	if (code != EXIT_DONE)
@@ -101,7 +108,7 @@ const struct command cmd_flame = {
 		"another label, every sample type of the profile, light and dark, by mouse or keyboard.\n"
 		"Several files and all profiles of a directory are merged.\n" COMMAND_TARGET_HELP "\n"
 		"  -o, --output FILE       where to (default flame.html, flame.svg); -: to stdout\n"
-		"      --svg               a picture without a script\n"
+		"      --svg               a picture without a script, which FILE.svg is, too\n"
 		"      --type TYPE         the sample type to begin with: samples, cpu, offcpu, ...\n"
 		"                          (default: the profile's last)\n"
 		"      --before FILE|DIR   compared with this: red has a larger share of all than then, blue a\n"

@@ -92,7 +92,7 @@ test_hostile() {
 	has "as text" "$(sed -n 4p seen)" '</script><img src=x onerror=alert\(2\)>'
 	has "other letters" "$(sed -n 6p seen)" 'größe_函数'
 	is "a name of 70 KB, as far as profiles hold it" "$(sed -n 7p seen)" 65535
-	"$LAB/bin/pillion" flame --svg p.pb.gz -o p.svg >/dev/null
+	"$LAB/bin/pillion" flame p.pb.gz -o p.svg >/dev/null
 	python3 -c 'import sys, xml.dom.minidom as m; d = m.parse("p.svg"); print(len(d.getElementsByTagName("script")), len(d.getElementsByTagName("image")))' >xml
 	is "in the picture" "$(cat xml)" "0 0"
 }
