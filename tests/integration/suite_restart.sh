@@ -131,7 +131,7 @@ test_taken_over_secrets() {
 	cp secrets/token secrets/perf-7.map
 	begin_service TAKEN="$ROW/taken" LD_PRELOAD="$LAB/bin/libtaken.so"
 	HOOK_ARGS=("$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/hook.log"
-		--daemon "$LAB/bin/pilliond")
+		--daemon "$LAB/bin/pilliond" --budget 5s)
 	ct_start runc c1 -a io.pillion.profile=cpu -v "$ROW/secrets:/run/secrets:ro" -- sh -c \
 		"ln -s /run/secrets/token /tmp/perf-8.map; ln -s /run/secrets/token /tmp/jit-8.dump; exec $LAB/bin/pulse 10"
 	until_true "$PATIENCE" eval '[[ $(ask ".[].state") == started ]]' || fail "not profiled: $(cat service.log hook.log)"
