@@ -3,7 +3,7 @@
  * fd - file descriptors with one owner, close-on-exec from the start, -1 when empty; whole reads and writes;
  * passing descriptors over a Unix socket (unix(7), SCM_RIGHTS).
  *
- * No other file opens, receives or closes, but unix_socket.h makes sockets. Errors are negative errno.
+ * No other file opens, receives or closes; unix_socket.h makes and connects sockets. Errors are negative errno.
  */
 #pragma once
 

@@ -26,7 +26,7 @@
 
 struct journal;
 
-/* True: the file is a journal whose version we read; its entries may still be bad. */
+/* True: the file is a journal of a version that we read; its entries may still be bad. */
 bool journal_is_readable(int fd);
 
 /* Takes both descriptors, also on failure. 0, -ENOMEM, -errno of mmap(2). Changes nothing before the first snapshot. */

@@ -80,11 +80,7 @@ static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
 	struct err e;
 	*ret_n = 0;
 	ssize_t got = fd_peek(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
-	if (got > 0)
-		return msg_check_or_close(m, (size_t)got, fds, ret_n, &e);
-	fd_close_each(fds, *ret_n); /* of an empty datagram, which looks like EOF */
-	*ret_n = 0;
-	return got < 0 ? (int)got : -EPIPE;
+	return got < 0 ? (int)got : msg_check_or_close(m, (size_t)got, fds, ret_n, &e);
 }
 
 static int add_events(struct registered_target *r, const union msg *m, const int *fds, size_t n)
@@ -327,33 +323,33 @@ static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 	}
 }
 
-/* Returns how many of its two files are there. */
-static unsigned find_journal(const struct inherited_fds *h, int fds[static 2])
+/* Finds its two files. False: they are not both there. */
+static bool find_journal(const struct inherited_fds *h, int fds[static 2])
 {
 	char name[SD_NOTIFY_NAME_MAX];
-	unsigned found = 0;
+	bool both = true;
 	for (unsigned k = 0; k < 2; k++) {
 		snprintf(name, sizeof(name), JOURNAL_NAME, k);
 		size_t i = 0;
 		while (i < h->n_kept && strcmp(h->kept[i].name, name) != 0)
 			i++;
 		fds[k] = i < h->n_kept ? h->kept[i].fd : -1;
-		found += i < h->n_kept;
+		both &= i < h->n_kept;
 	}
-	return found;
+	return both;
 }
 
 bool fd_store_has_journal(const struct inherited_fds *h)
 {
 	int fds[2];
-	return find_journal(h, fds) == 2 && (journal_is_readable(fds[0]) || journal_is_readable(fds[1]));
+	return find_journal(h, fds) && (journal_is_readable(fds[0]) || journal_is_readable(fds[1]));
 }
 
 unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool journal)
 {
 	struct fd_store_drop *all = parse_names(h);
 	int fds[2];
-	const bool both = all && journal && find_journal(h, fds) == 2 && journal_is_free(s, h);
+	const bool both = all && journal && find_journal(h, fds) && journal_is_free(s, h);
 	unsigned taken = 0, number;
 	s->journal_kept = both; /* and stays so: the manager's copy is never dropped */
 	for (size_t i = 0; all && i < h->n_kept; i++) {

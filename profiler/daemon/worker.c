@@ -434,7 +434,7 @@ static void on_order(void *arg, uint32_t events)
 		on_orphaned(w);
 		return;
 	}
-	/* another build's, whose layout number should have refused it */
+	/* of another build: its layout number should have refused it */
 	if (got != (ssize_t)order_size(o)) {
 		fd_close_each(fds, n);
 		return;

@@ -31,11 +31,11 @@ struct cfi_row;
 struct cfi_rule;
 struct unwind_regs;
 
-/* The rule in a Go function whose stack pointer is `delta` bytes below where it was at the first instruction. */
+/* The rule in a Go function where the stack pointer is `delta` bytes below its place at the first instruction. */
 struct cfi_rule unwind_go_rule(int64_t delta);
 /*
- * Stores the rules of a stub in .plt, `from` its beginning on; lazy: one of ELF_ARCH_STUB bytes, the first of
- * which calls the dynamic linker. Returns their number, at most UNWIND_STUB_ROWS.
+ * Stores the rules of a stub in .plt, `from` its beginning on; lazy: a table of ELF_ARCH_STUB bytes each,
+ * and its first stub calls the dynamic linker. Returns their number, at most UNWIND_STUB_ROWS.
  */
 #define UNWIND_STUB_ROWS 2
 size_t unwind_stub_rows(bool lazy, bool first, struct cfi_row *ret);

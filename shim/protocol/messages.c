@@ -222,7 +222,7 @@ int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e)
 
 int msg_check_or_close(union msg *m, size_t size, int *fds, size_t *n, struct err *e)
 {
-	const int r = msg_check(m, size, *n, e);
+	const int r = size ? msg_check(m, size, *n, e) : -EPIPE;
 	if (r < 0) {
 		fd_close_each(fds, *n);
 		*n = 0;
@@ -235,11 +235,9 @@ int msg_take(int sock, union msg *m, int *fds, size_t *ret_n, struct err *e)
 	const ssize_t got = fd_recv(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
 	if (got == -EMFILE)
 		return err_say(e, -EMFILE, "pilliond is out of file descriptors: raise its LimitNOFILE");
-	if (got > 0)
-		return msg_check_or_close(m, (size_t)got, fds, ret_n, e);
-	fd_close_each(fds, *ret_n); /* of an empty datagram, which looks like EOF */
-	*ret_n = 0;
-	return got == -EAGAIN ? -EAGAIN : -EPIPE;
+	if (got < 0)
+		return got == -EAGAIN ? -EAGAIN : -EPIPE;
+	return msg_check_or_close(m, (size_t)got, fds, ret_n, e);
 }
 
 int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e)
@@ -250,16 +248,12 @@ int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, siz
 		return r < 0 ? err_set(e, r, "waiting for the peer")
 			     : err_say(e, -ETIMEDOUT, "the peer did not answer in time");
 	ssize_t got = fd_recv(sock, m, sizeof(*m), fds, max, ret_n);
-	if (got == 0) {
-		fd_close_each(fds, *ret_n); /* of an empty datagram */
-		*ret_n = 0;
-		return err_say(e, -EPIPE, "the peer went away in the middle");
-	}
 	if (got == -EPROTO)
 		return err_say(e, -EPROTO, "the peer sent descriptors that nobody asked for");
 	if (got < 0)
 		return err_set(e, (int)got, "receiving from the peer");
-	return msg_check_or_close(m, (size_t)got, fds, ret_n, e);
+	r = msg_check_or_close(m, (size_t)got, fds, ret_n, e);
+	return r == -EPIPE ? err_say(e, r, "the peer went away in the middle") : r;
 }
 
 int msg_tell(int sock, union msg *m, enum msg_type type, const int *fds, size_t n, struct err *e)

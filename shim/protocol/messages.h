@@ -269,7 +269,10 @@ int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *
  * counts in range. 0, or -EPROTO with a sentence (also for another version).
  */
 int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e);
-/* The same; closes the descriptors on error: *n is 0 then. */
+/*
+ * The same; -EPIPE, without a sentence: the size is 0, at EOF and of an empty datagram. Closes the descriptors on
+ * error: *n is 0 then.
+ */
 int msg_check_or_close(union msg *m, size_t size, int *fds, size_t *n, struct err *e);
 /*
  * Receives and checks one message before the deadline: 0, -ETIMEDOUT, -EPIPE (EOF), -EPROTO, -errno. The descriptors

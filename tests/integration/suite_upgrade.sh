@@ -97,14 +97,14 @@ more_samples() { # NAME COUNT
 	until_true "$PATIENCE" has_samples "$1" $(($(samples_of "$1") + $2)) || fail "no $2 samples more of $1: $(cat list.json service.log)"
 }
 written_as() { [[ -n $(profiles_of "$1" | grep -- "-$2.pb.gz") ]]; } # NAME EVENT
-folded_as() { # NAME EVENT TYPE - of all windows
+folded_as() { # NAME EVENT TYPE - of all windows of a program that has ended: the line comes when the last one is written
+	until_true "$PATIENCE" grep -qsE "(target=$1|name=\"$1\") (.* )?state=ended" service.log || fail "$1 has not ended: $(cat service.log)"
 	until_true "$PATIENCE" written_as "$1" "$2" || fail "no profile of $1 by $2: $(cat service.log)"
 	profiles_of "$1" | grep -- "-$2.pb.gz" | xargs "$NEW/pillion" report --folded --type "$3"
 }
 all_comments_of() { profiles_of "$1" | xargs gunzip -c | tr -c '[:print:]' '\n'; }
 # What it used is what its profiles come to, losses included: as suite_restart's
 all_told() { # NAME CPU-SECONDS
-	until_true "$PATIENCE" grep -qsE "(target=$1|name=\"$1\") .*state=ended|target=$1 state=ended" service.log || fail "$1 has not ended: $(cat service.log)"
 	folded_as "$1" cpu cpu >"$1.folded"
 	awk -v cpu="$2" -v windows="$(profiles_of "$1" | wc -l)" -v stolen="$(stolen_at_most)" '{ got += $NF / 1e9 } END {
 		printf "%s s in %d profiles, of %s s; stolen on all CPUs meanwhile: at most %d ms\n", got, windows, cpu, stolen
@@ -112,7 +112,7 @@ all_told() { # NAME CPU-SECONDS
 		fail "of $1 something is missing, or there twice"
 	(($(share 'pulse_work' <"$1.folded") >= 90)) || fail "names are missing: $(cat "$1.folded")"
 }
-# A container c1 and a program, each of which uses a fifth of a CPU until there is ./stop, and then says how much that was
+# A container c1 and a program: each uses a fifth of a CPU until ./stop is there, and then prints how much that was
 begin_pulses() {
 	ct_need runc
 	printf '#!/bin/sh\nexec %s 20 1 %s/stop >%s/c1.cpu\n' "$LAB/bin/pulse" "$ROW" "$ROW" >begin
