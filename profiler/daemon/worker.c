@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 
 #define DEAF_MAX 100
 #define PAUSE_MS 100
+#define TRIM_DELAY (10 * NSEC_PER_SEC)
 
 struct connection {
 	struct worker *worker;
@@ -48,8 +50,9 @@ struct worker {
 	struct event_loop_source source; /* the channel */
 	struct connection *connections;
 	unsigned n;
-	int64_t first; /* the earliest of their deadlines, or earlier */
-	union msg msg; /* one message at a time */
+	int64_t first;	 /* the earliest of their deadlines, or earlier */
+	int64_t trim_at; /* 0: no connection ended since the heap was trimmed */
+	union msg msg;	 /* one message at a time */
 	struct supervisor_order order;
 	struct settings settings;
 	int64_t orphan_until; /* 0: there is a supervisor */
@@ -110,6 +113,23 @@ static void hang_up(struct connection *c)
 	event_loop_del(w->engine->loop, &c->source);
 	fd_close(c->sock);
 	free(c);
+	if (!w->trim_at)
+		w->trim_at = clock_now() + TRIM_DELAY;
+}
+
+/*
+ * Many targets at a time leave free pages between those of targets that live on. free() keeps them, for malloc_trim(3)
+ * to return. Returns milliseconds until it is time, -1: never.
+ */
+static int trim_heap(struct worker *w, int64_t now)
+{
+	if (!w->trim_at)
+		return -1;
+	if (now < w->trim_at)
+		return deadline_left_ms(w->trim_at);
+	w->trim_at = 0;
+	malloc_trim(0);
+	return -1;
 }
 
 /* --- one handler per message --------------------------------------------------------------------------- */
@@ -312,7 +332,7 @@ int worker_round(struct worker *w)
 				w->first = c->deadline;
 		}
 	}
-	return w->first == INT64_MAX ? -1 : deadline_left_ms(w->first);
+	return event_loop_sooner(w->first == INT64_MAX ? -1 : deadline_left_ms(w->first), trim_heap(w, now));
 }
 
 unsigned worker_connections(const struct worker *w)

@@ -90,11 +90,11 @@ row "a paused container that is killed: its last window is written" test_stopped
 
 # --- many short ones
 
-service_holds() { # KiB of RSS, descriptors, threads, mounts
+service_holds() { # KiB of RSS, descriptors, threads, mounts of their own
 	local pid
 	for pid in $(profilers); do
 		echo "$(awk '/^Rss/ { print $2 }' "/proc/$pid/smaps_rollup") $(find "/proc/$pid/fd" -mindepth 1 | wc -l)" \
-			"$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l) $(wc -l <"/proc/$pid/mountinfo")"
+			"$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l) $(own_mounts "$pid" | wc -l)"
 	done 2>/dev/null | awk '{ for (i = 1; i <= 4; i++) n[i] += $i } END { print n[1], n[2], n[3], n[4] }'
 }
 no_jobs() { (($(profilers | wc -l) == 6)); } # of the symbolizer, which are processes
@@ -163,3 +163,30 @@ test_spool_cap() { # what is beyond the cap goes, the oldest first
 	end_service
 }
 row "$((SHORT / 4)) short containers on a full spool: it stays below its cap" test_spool_cap
+
+heap_of() { awk '/\[heap\]$/ { heap = 1; next } /^[0-9a-f]+-/ { heap = 0 } heap && /^Anonymous/ { n += $2 } END { print n + 0 }' "/proc/$1/smaps"; } # KiB
+
+# The one that lives on began last, so it lies behind all others: free() returns nothing to the system.
+test_many() {
+	local before most herd
+	begin_short
+	before=$(heap_of "$(worker)")
+	"$LAB/bin/herd" -g "$HERD" -u "$ROW/bundle" -k -b 5000 -n many -e cpu@99 -x "$LAB/bin/sleeper" -a 3600 200 -- "${HOOK_ARGS[@]}" >herd.out 2>&1 &
+	herd=$!
+	until_true 60 grep -q ready herd.out || fail "they do not start: $(cat herd.out)"
+	ct_need runc
+	ct_start runc last -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper" 3600
+	until_true "$PATIENCE" lists 201 || fail "$(ask length) targets"
+	most=$(heap_of "$(worker)")
+	between "KiB of heap that 200 targets take, beside $before" $((most - before)) 1000 100000
+	kill "$herd"
+	wait "$herd" || fail "the herd fails: $(cat herd.out)"
+	until_true "$PATIENCE" lists 1 || fail "$(ask length) targets"
+	until_true 30 eval '(($(heap_of "$(worker)") < (before + most) / 2))' || fail "KiB of heap: $before, with 200 targets $most, then $(heap_of "$(worker)")"
+	echo "KiB of heap: $before, with 200 targets $most, then $(heap_of "$(worker)")"
+	ct_stop last
+	ct_rm last
+	until_true "$PATIENCE" rmdir "$HERD" 2>/dev/null || fail "the herd's cgroup is not empty"
+	end_service
+}
+row "200 containers at a time: the worker returns their memory, though one lives on" test_many
