@@ -20,7 +20,6 @@
 #endif
 #define PAGE 4096
 #define NSEC 1000000000ll
-#define ANSWER_MS 100	    /* for a profiler that may be stopped */
 #define AGAIN_NS (1 * NSEC) /* where there was a profiler */
 #define SOON_NS (NSEC / 20) /* where it has just gone */
 #define LATER_NS (10 * NSEC)
@@ -30,6 +29,7 @@ extern char **environ __attribute__((weak));
 extern int clock_gettime(clockid_t, struct timespec *) __attribute__((weak)); /* the vDSO's: no system call */
 
 __thread struct thread_state thread_own;
+int connection_answer_ms = 100;
 static struct connection *own;	     /* emptied by a fork */
 static struct owned_fd inherited[2]; /* not emptied: in a child, its parent's */
 static uint32_t quiet;
@@ -203,7 +203,7 @@ static int hear_welcome(struct connection *p)
 
 static int await_welcome(struct connection *p)
 {
-	const int64_t until = connection_clock() + ANSWER_MS * NSEC / 1000;
+	const int64_t until = connection_clock() + connection_answer_ms * NSEC / 1000;
 	int r;
 	while ((r = hear_welcome(p)) == -EAGAIN && connection_clock() < until) {
 		struct pollfd ready = {.fd = p->sock.fd, .events = POLLIN};
@@ -447,11 +447,11 @@ static void wait_a_little(void)
 	sys_call(nanosleep, &t, 0);
 }
 
-/* For a state that another thread keeps for 100 ms at most. */
+/* For a state that another thread keeps for connection_answer_ms at most. */
 static bool change_state(uint32_t *state, uint32_t from, uint32_t to)
 {
 	uint32_t had = from;
-	for (int i = 0; i < 2 * ANSWER_MS; i++, had = from) {
+	for (int i = 0; i < 2 * connection_answer_ms; i++, had = from) {
 		if (__atomic_compare_exchange_n(state, &had, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			return true;
 		wait_a_little();
@@ -461,7 +461,7 @@ static bool change_state(uint32_t *state, uint32_t from, uint32_t to)
 
 bool connection_is_connected(void)
 {
-	for (int i = 0; i < 2 * ANSWER_MS; i++) {
+	for (int i = 0; i < 2 * connection_answer_ms; i++) {
 		const struct connection *p = connection_get();
 		const bool busy = own && __atomic_load_n(&own->state, __ATOMIC_ACQUIRE) == CONNECTION_CONNECTING;
 		if (p || !busy)

@@ -38,6 +38,8 @@ struct connection {
 	struct shm_welcome welcome;
 };
 
+/* How long a program waits for a profiler's welcome, which may be stopped: 100. A test that plays one may be later. */
+extern int connection_answer_ms;
 /*
  * Returns the state of this process, connected if possible; NULL: there is nothing to do. The calling thread is busy
  * already (thread_state.h).
