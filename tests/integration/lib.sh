@@ -280,6 +280,10 @@ has_used() { # PID MS - of CPU time, as the kernel counts it
 	{ read -r used _ <"/proc/$1/schedstat"; } 2>/dev/null && ((used >= $2 * 1000000))
 }
 
+# What is said of a peer that says nothing: the one that waits for it, or the one above that gave it the time; on a busy machine either is
+# first.
+SILENT='(the peer did not answer in time|the handshake did not finish within its budget)'
+
 # Its mounts but those that the host has as well: what else runs here mounts and unmounts meanwhile, and in namespaces that follow the
 # host's one sees that. One that appears or goes between two looks at the host is in one of them.
 own_mounts() { # PID - lines of mountinfo

@@ -158,7 +158,7 @@ test_stopped() { # it accepts, and says nothing: the start is held up for the bu
 	began=$EPOCHREALTIME
 	app app "$LAB/bin/burn" 0.2
 	(((${EPOCHREALTIME/./} - ${began/./}) < 20000000)) || fail "that took from $began to $EPOCHREALTIME"
-	unprofiled 'the peer did not answer in time'
+	unprofiled "$SILENT"
 	kill -CONT "$(ct_pid side)"
 	end_pod
 }
