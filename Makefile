@@ -327,14 +327,16 @@ bench-node: ## what one service costs with 100 containers on it, and 1,000 simul
 	@tests/bench/node
 	@tests/bench/node --simulated 1000
 
+# Both compare mounts, and others mount as well meanwhile.
+APART := apart=tests/integration/apart; $$apart true 2>/dev/null || apart=;
 SOAK_SECONDS ?= 1800
 STARTS ?= 100000
 SHORT ?= 5000
 soak: ## half an hour of churn, kills and faults in STARTS (100000) starts; then SHORT (5000) short containers
 	@tests/tools/setup test
 	@+$(MAKE) --no-print-directory -s all tools
-	@SOAK_SECONDS=$(SOAK_SECONDS) STARTS=$(STARTS) tests/soak/soak
-	@SHORT=$(SHORT) ONLY='short containers' REQUIRE_ALL=1 tests/integration/run lifecycle
+	@$(APART) SOAK_SECONDS=$(SOAK_SECONDS) STARTS=$(STARTS) $$apart tests/soak/soak
+	@$(APART) SHORT=$(SHORT) ONLY='short containers' REQUIRE_ALL=1 $$apart tests/integration/run lifecycle
 soak-ci: ## the same in two minutes, in which all tables still fill up; what is held is compared when the last kill is over
 	@+FLAT=15 KILL_EVERY=10 KILL_SECONDS=50 $(MAKE) --no-print-directory -s soak SOAK_SECONDS=110 STARTS=3000 SHORT=300
 

@@ -280,17 +280,9 @@ has_used() { # PID MS - of CPU time, as the kernel counts it
 	{ read -r used _ <"/proc/$1/schedstat"; } 2>/dev/null && ((used >= $2 * 1000000))
 }
 
-# What is said of a peer that says nothing: the one that waits for it, or the one above that gave it the time; on a busy machine either is
-# first.
+# The hook's reason where a peer says nothing. The process that waits for the peer and the one that gave it the time both notice; on a
+# busy machine either is first.
 SILENT='(the peer did not answer in time|the handshake did not finish within its budget)'
-
-# Its mounts but those that the host has as well: what else runs here mounts and unmounts meanwhile, and in namespaces that follow the
-# host's one sees that. One that appears or goes between two looks at the host is in one of them.
-own_mounts() { # PID - lines of mountinfo
-	{ cat /proc/self/mountinfo && echo && cat "/proc/$1/mountinfo" && echo && cat /proc/self/mountinfo; } 2>/dev/null |
-		awk '!NF { part++; next } { key = $3 " " $4 " " $5 } part == 1 { all[++n] = $0; keys[n] = key; next } { host[key] }
-			END { for (i = 1; i <= n; i++) if (!(keys[i] in host)) print all[i] }'
-}
 
 # Sets PORT: nobody listens there, and the kernel gives it to no client.
 port_free() {

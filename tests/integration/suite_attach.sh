@@ -322,8 +322,7 @@ test_unchanged() { # nothing of the target's is other than before, during and af
 	local at
 	look() {
 		grep -vE '^(voluntary|nonvoluntary)_ctxt|^Vm|^Rss|^Hugetlb' "/proc/$TARGET/status"
-		cat "/proc/$TARGET/"{limits,cgroup,environ,oom_score_adj,timerslack_ns} | tr '\0' '\n'
-		own_mounts "$TARGET"
+		cat "/proc/$TARGET/"{limits,cgroup,environ,mountinfo,oom_score_adj,timerslack_ns} | tr '\0' '\n'
 		find "/proc/$TARGET/fd" -printf '%f %l\n' | sort
 		find "/proc/$TARGET/ns" -printf '%f %l\n' | sort
 	}

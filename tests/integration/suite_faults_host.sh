@@ -473,8 +473,7 @@ test_real_strict() { # RUNTIME
 
 for runtime in podman-runc runc; do
 	row "$runtime: no service and no daemon" test_real_no_service $runtime
-	row "$runtime: a service that stays silent" test_real_fake $runtime silent \
-		"$SILENT"
+	row "$runtime: a service that stays silent" test_real_fake $runtime silent "$SILENT"
 	row "$runtime: a service that hangs up" test_real_fake $runtime hangup-2 "the peer went away in the middle"
 	row "$runtime: perf_event_open is refused" test_real_denied $runtime
 	row "$runtime: an unknown event" test_real_bad_annotation $runtime

@@ -117,8 +117,7 @@ row "without a fault the same calls give a profile: service" test_healthy
 row "without a fault the same calls give a profile: session" test_healthy_session
 row "no service, and no daemon to start a session of" test_no_service
 row "the service is stopped: two starts wait, the third skips it, and it is forgiven when it runs on" test_stopped_service
-row "a service that accepts and stays silent" test_fake silent \
-	"$SILENT" 1s
+row "a service that accepts and stays silent" test_fake silent "$SILENT" 1s
 row "a service that accepts nothing any more" test_fake deaf "pilliond at .* does not accept connections"
 row "a service that talks garbage" test_fake garbage "the peer does not speak pillion's protocol"
 row "a service of the next version" test_fake version \
@@ -250,8 +249,7 @@ row "the opener crashes before it has joined the container" test_denied setns ki
 row "the opener crashes while it opens events" test_denied perf_event_open kill "the opener was killed by signal 31"
 row "the opener is killed" test_hit KILL opener "the opener was killed by signal 9"
 row "the opener crashes" test_hit SEGV opener "the opener was killed by signal 11"
-row "the opener stops" test_hit STOP opener \
-	"$SILENT"
+row "the opener stops" test_hit STOP opener "$SILENT"
 row "the opener cannot be killed" test_unkillable "the handshake did not finish within its budget"
 row "the hook itself is killed while reader and opener wait for input" test_killed_hook held_up reader
 row "the hook itself is killed while its opener waits for the service" test_killed_hook state opener

@@ -341,12 +341,10 @@ portrait() { # RUNTIME [OPTION...]
 	pid=$(ct_pid c1) id=$(ct_id c1)
 	until_true 5 grep -qa sleeper "/proc/$pid/cmdline"
 	{
-		for name in limits cgroup environ oom_score_adj; do
-			echo "== $name" # the environment is in any order, also without us
-			tr '\0' '\n' <"/proc/$pid/$name" | sort
+		for name in limits cgroup environ oom_score_adj mountinfo; do
+			echo "== $name" # environment and mounts are in any order, also without us
+			tr '\0' '\n' <"/proc/$pid/$name" | sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //' | sort
 		done
-		echo "== mounts"
-		own_mounts "$pid" | sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //' | sort
 		echo "== status"
 		grep -E '^(Sig(Pnd|Blk|Ign|Cgt)|ShdPnd|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Uid|Gid|Groups|Umask|Threads|NSpid)' \
 			"/proc/$pid/status" | sed 's/^NSpid:.*\t/NSpid: /'
