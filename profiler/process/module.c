@@ -540,14 +540,37 @@ uint64_t module_vaddr(const struct module *m, uint64_t file_offset)
 	return m && m->elf && elf_vaddr_of_offset(m->elf, file_offset, &vaddr) ? vaddr : file_offset;
 }
 
+static int find_last_entry(const struct module *m, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_end)
+{
+	if (!m->elf)
+		return -ENOENT;
+	module_enter(m);
+	int r = eh_frame_hdr_last(m->elf, vaddr, ret_start, ret_end);
+	module_leave(m);
+	return r;
+}
+
+/* One entry describes one function, so a label reaches to the end of its entry; without one, to the next. */
+uint64_t module_label_floor(const struct module *m, uint64_t vaddr)
+{
+	const uint64_t near = symtab_label_floor(vaddr);
+	uint64_t start, end;
+	if (find_last_entry(m, vaddr, &start, &end) < 0)
+		return near;
+	return vaddr < end ? start : end > near ? end : near;
+}
+
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset)
 {
 	uint64_t ignored;
 	const char *name = NULL;
-	if (m && m->debug_symbols)
-		name = symtab_find(m->debug_symbols, vaddr, ret_offset ? ret_offset : &ignored);
-	if (m && m->symbols && !name)
-		name = symtab_find(m->symbols, vaddr, ret_offset ? ret_offset : &ignored);
+	if (!m || (!m->debug_symbols && !m->symbols))
+		return NULL;
+	const uint64_t label_floor = module_label_floor(m, vaddr);
+	if (m->debug_symbols)
+		name = symtab_find(m->debug_symbols, vaddr, label_floor, ret_offset ? ret_offset : &ignored);
+	if (m->symbols && !name)
+		name = symtab_find(m->symbols, vaddr, label_floor, ret_offset ? ret_offset : &ignored);
 	return name;
 }
 
@@ -619,13 +642,13 @@ const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf,
 	else if (module_state(m) == MODULE_ANONYMOUS)
 		snprintf(buf, size, "%s", name[0] == '[' ? name : "[anon]");
 	else {
-		/* without a symbol a function begins where its unwind information does: its addresses count as one */
-		uint64_t start = vaddr;
-		if (module_elf(m)) {
-			module_enter(m);
-			eh_frame_hdr_start(module_elf(m), vaddr, &start);
-			module_leave(m);
-		}
+		/*
+		 * Without a symbol a function begins where its unwind entry does, and its addresses count as one. An
+		 * address that no entry covers stands for itself.
+		 */
+		uint64_t start, end;
+		if (!m || find_last_entry(m, vaddr, &start, &end) < 0 || vaddr >= end)
+			start = vaddr;
 		snprintf(buf, size, "%s%s+0x%llx", module_state(m) == MODULE_UNREADABLE ? "[unreadable] " : "",
 			slash ? slash + 1 : name, (unsigned long long)start);
 	}

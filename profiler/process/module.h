@@ -105,6 +105,8 @@ const struct elf *module_elf(const struct module *m);		/* NULL unless loaded */
 const struct unwind_table *module_rows(const struct module *m); /* NULL unless loaded; of native code */
 const struct module_key *module_key(const struct module *m);
 uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
+/* A label without a size that stands below does not name `vaddr` (profiler/symbol/symtab.h). Not for NULL. */
+uint64_t module_label_floor(const struct module *m, uint64_t vaddr);
 /* Function name and the offset into it, or NULL. */
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
 /*

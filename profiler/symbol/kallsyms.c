@@ -14,6 +14,8 @@
 #define SLICE (128u << 10)
 /* No function is longer. Past the last one before a gap, no name is better than a wrong one. */
 #define REACH_MAX (1u << 20)
+/* The end of a module's last function is not told; what lies behind it may be another module's, without a symbol. */
+#define LAST_REACH_MAX 4096
 
 struct entry {
 	uint64_t address;
@@ -225,6 +227,12 @@ struct kallsyms *kallsyms_free(struct kallsyms *k)
 	return NULL;
 }
 
+/* Linker scripts put these behind the last byte of code: include/asm-generic/vmlinux.lds.h, arch's vmlinux.lds.S. */
+static bool is_end_label(const char *name)
+{
+	return !strcmp(name, "_etext") || !strcmp(name, "_einittext");
+}
+
 const char *kallsyms_find(const struct kallsyms *k, uint64_t address)
 {
 	size_t low = 0, high = k->count; /* table[0..low) starts at or before address */
@@ -235,7 +243,12 @@ const char *kallsyms_find(const struct kallsyms *k, uint64_t address)
 		else
 			high = mid;
 	}
-	if (!low || address - k->table[low - 1].address >= REACH_MAX)
+	if (!low)
 		return NULL;
-	return k->text + k->table[low - 1].name;
+	const char *name = k->text + k->table[low - 1].name;
+	const char *next = low < k->count ? k->text + k->table[low].name : NULL;
+	const bool last = !next || strcmp(strchrnul(name, ' '), strchrnul(next, ' ')) != 0;
+	if (address - k->table[low - 1].address >= (last ? LAST_REACH_MAX : REACH_MAX) || is_end_label(name))
+		return NULL;
+	return name;
 }

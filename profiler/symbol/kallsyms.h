@@ -22,6 +22,9 @@ int kallsyms_read(int fd, struct kallsyms **ret, struct err *e);
  * it before it is complete.
  */
 int kallsyms_read_some(int fd, struct kallsyms **k, struct err *e);
-/* "do_syscall_64" or NULL. Module symbols carry " [module]" behind the name. Valid as long as the table. */
+/*
+ * "do_syscall_64" or NULL. The file tells no sizes: a function reaches to the next one of the same module, the last one
+ * of a module 4 KiB at most. Module symbols carry " [module]" behind the name. Valid as long as the table.
+ */
 const char *kallsyms_find(const struct kallsyms *k, uint64_t address);
 struct kallsyms *kallsyms_free(struct kallsyms *k);

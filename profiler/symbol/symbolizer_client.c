@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process/child_process.h"
+#include "profiler/symbol/symtab.h"
 #include "shim/attach/file_opener.h"
 
 #include <errno.h>
@@ -138,7 +139,10 @@ static int pack_question(
 		return -ENOMEM;
 	memcpy(bytes, &head, sizeof(head));
 	for (size_t i = 0; i < n; i++) {
-		struct question_item item = {q->vaddrs[i], (uint32_t)name_size(q, i), (uint32_t)i};
+		struct question_item item = {.vaddr = q->vaddrs[i],
+			.label_floor = q->label_floors ? q->label_floors[i] : symtab_label_floor(q->vaddrs[i]),
+			.name_size = (uint32_t)name_size(q, i),
+			.index = (uint32_t)i};
 		memcpy(bytes + at, &item, sizeof(item));
 		at += sizeof(item);
 		if (item.name_size > 1)

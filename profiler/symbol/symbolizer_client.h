@@ -64,7 +64,7 @@ struct question_head {
 };
 
 struct question_item {
-	uint64_t vaddr;
+	uint64_t vaddr, label_floor; /* as in symtab_find */
 	uint32_t name_size; /* bytes that follow, with the NUL; 0: the name of the item before; 1: no name is known */
 	uint32_t index;	    /* returned in the answer */
 };
@@ -117,6 +117,7 @@ struct symbolizer *symbolizer_free(struct symbolizer *s); /* NULL is fine; open 
 struct symbolizer_request {
 	size_t n;
 	const uint64_t *vaddrs;
+	const uint64_t *label_floors;	/* as in symtab_find; NULL: symtab_label_floor of each */
 	const char *const *names;	/* of the symbol table, or NULL */
 	const struct file *debug, *alt; /* NULL: none. Without debug, names are only demangled */
 	bool separate;

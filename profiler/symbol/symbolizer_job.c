@@ -17,7 +17,7 @@
 #define OUT (64u << 10)
 
 struct item {
-	uint64_t vaddr;
+	uint64_t vaddr, label_floor;
 	uint32_t index;
 	const char *name;
 };
@@ -76,7 +76,7 @@ static int read_question(struct work *w, int fd, struct question_head *ret)
 						  : "";
 		if ((size_t)size - at < item.name_size || (item.name_size && name[item.name_size - 1]))
 			return -EBADMSG;
-		w->items[w->n] = (struct item){item.vaddr, item.index, name};
+		w->items[w->n] = (struct item){item.vaddr, item.label_floor, item.index, name};
 		at += item.name_size;
 	}
 	return 0;
@@ -167,12 +167,14 @@ static const char *or_empty(const char *text)
 static void look_up(struct work *w)
 {
 	struct err e = {0};
-	uint64_t *vaddrs = malloc(w->n * sizeof(*vaddrs));
+	uint64_t *vaddrs = malloc(2 * w->n * sizeof(*vaddrs)), *label_floors = vaddrs + w->n;
 	w->looked_up = calloc(w->n, sizeof(*w->looked_up));
-	for (size_t i = 0; vaddrs && i < w->n; i++)
+	for (size_t i = 0; vaddrs && i < w->n; i++) {
 		vaddrs[i] = w->items[i].vaddr;
+		label_floors[i] = w->items[i].label_floor;
+	}
 	if (vaddrs && w->looked_up)
-		symtab_scan_symbols(&w->separate, vaddrs, w->n, w->looked_up, &e);
+		symtab_scan_symbols(&w->separate, vaddrs, label_floors, w->n, w->looked_up, &e);
 	free(vaddrs);
 }
 

@@ -547,7 +547,12 @@ struct symtab *symtab_free(struct symtab *s)
 	return NULL;
 }
 
-const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_offset)
+static bool covers_address(const struct symbol *s, uint64_t vaddr, uint64_t label_floor)
+{
+	return is_inside_symbol(s, vaddr) && (!s->open || s->address >= label_floor);
+}
+
+const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t label_floor, uint64_t *ret_offset)
 {
 	size_t low = 0, high = s->count; /* table[0..low) starts at or before vaddr */
 	while (low < high) {
@@ -559,7 +564,7 @@ const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_of
 	}
 	uint32_t i = low ? (uint32_t)(low - 1) : NO_PARENT;
 	for (int depth = 0; i != NO_PARENT && depth < NEST_MAX; depth++, i = s->table[i].parent)
-		if (is_inside_symbol(&s->table[i], vaddr)) {
+		if (covers_address(&s->table[i], vaddr, label_floor)) {
 			*ret_offset = vaddr - s->table[i].address;
 			return s->strings + s->table[i].name;
 		}

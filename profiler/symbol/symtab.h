@@ -3,7 +3,8 @@
  * symtab - address -> function name, from .symtab and .dynsym (elf(5)) and their substitutes.
  *
  * One sorted array per module in private memory: STT_FUNC, STT_GNU_IFUNC and untyped code symbols of defined sections.
- * Sizes of 0 reach to the next symbol or the end of their section. Of several symbols on one address the preferred one
+ * A label (size 0) reaches to the next symbol or the end of its section, and no farther than its caller says: assembly
+ * often has no sizes, so what lies behind a label may be anybody's. Of several symbols on one address the preferred one
  * wins: FUNC before NOTYPE, GLOBAL before WEAK before LOCAL, no leading underscores, then shorter, then by name.
  * Between functions that lie in each other the innermost one wins. Untyped labels inside a function are not kept. In
  * native files with .rela.plt, the stubs of .plt and .plt.sec are "NAME@plt". Addresses are virtual addresses as
@@ -32,8 +33,16 @@ struct symtab {
  * symtab_scan.h for such files).
  */
 int symtab_read(struct elf_source src, size_t room, struct symtab **ret, struct err *e);
-/* Name (valid as long as the table) and offset into the function; NULL if no symbol covers the address. */
-const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_offset);
+/*
+ * Name (valid as long as the table) and offset into the function; NULL if no symbol covers the address. label_floor: a
+ * label below does not reach `vaddr`. symtab_label_floor gives it where nothing is known of the code but its symbols.
+ */
+const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t label_floor, uint64_t *ret_offset);
+#define SYMTAB_LABEL_MAX 4096 /* bytes that are a label's without proof */
+static inline uint64_t symtab_label_floor(uint64_t vaddr)
+{
+	return vaddr < SYMTAB_LABEL_MAX ? 0 : vaddr - SYMTAB_LABEL_MAX + 1;
+}
 /* Rules that symtab_scan.c shares. Is it code with a name? Which one of two at one address is preferred? */
 struct symbol_names {
 	const char *data; /* NUL-terminated */

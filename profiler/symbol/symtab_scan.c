@@ -28,7 +28,7 @@ struct wanted {
 struct search {
 	const struct elf_memory *image;
 	struct elf_tables file;
-	const uint64_t *vaddrs;
+	const uint64_t *vaddrs, *label_floors;
 	struct wanted *wanted;
 	size_t n;
 	uint64_t steps;
@@ -118,7 +118,10 @@ static void choose_names(const struct search *s, const char **names)
 				reach.end = w->end;
 			}
 		}
-		bool open = reach.open.name && s->vaddrs[i] < reach.end;
+		const uint64_t label_floor = s->label_floors ? s->label_floors[i] : symtab_label_floor(s->vaddrs[i]);
+		bool sized_too = w->sized.name && w->sized.start == reach.open.start;
+		bool open =
+			reach.open.name && s->vaddrs[i] < reach.end && (sized_too || reach.open.start >= label_floor);
 		bool label = reach.open.rank >= SYMTAB_RANK_LABEL;
 		bool over = !w->sized.name || (!label && is_better(&reach.open, &w->sized));
 		if (open && over)
@@ -128,10 +131,10 @@ static void choose_names(const struct search *s, const char **names)
 	}
 }
 
-int symtab_scan_symbols(
-	const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e)
+int symtab_scan_symbols(const struct elf_memory *image, const uint64_t *vaddrs, const uint64_t *label_floors, size_t n,
+	const char **names, struct err *e)
 {
-	struct search s = {.image = image, .vaddrs = vaddrs, .n = n};
+	struct search s = {.image = image, .vaddrs = vaddrs, .label_floors = label_floors, .n = n};
 	int r = elf_tables_read(elf_source_memory(image), &s.file, e);
 	if (r < 0)
 		return r;

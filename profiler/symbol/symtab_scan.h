@@ -17,8 +17,9 @@
 #define SYMTAB_SCAN_STEPS (1u << 30) /* symbols, and addresses that they cover; the rest of a file is ignored */
 
 /*
- * image: a whole file in memory. vaddrs: ascending. names: n of them, into the image, NULL where no symbol covers the
- * address. 0 also where there are no symbols; -errno as elf_read.
+ * image: a whole file in memory. vaddrs: ascending; label_floors: as in symtab_find, for each; NULL: symtab_label_floor
+ * of each. names: n of them, into the image, NULL where no symbol covers the address. 0 also where there are no
+ * symbols; -errno as elf_read.
  */
-int symtab_scan_symbols(
-	const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e);
+int symtab_scan_symbols(const struct elf_memory *image, const uint64_t *vaddrs, const uint64_t *label_floors, size_t n,
+	const char **names, struct err *e);

@@ -186,7 +186,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 }
 
 /* Without debug information asks about mangled names alone; never about addresses that a lost job answered. */
-static size_t choose_addresses(struct part *p, uint64_t *vaddrs, const char **names)
+static size_t choose_addresses(struct part *p, uint64_t *vaddrs, uint64_t *label_floors, const char **names)
 {
 	const struct symbol_line *lines;
 	size_t n = 0, n_lines;
@@ -196,6 +196,7 @@ static size_t choose_addresses(struct part *p, uint64_t *vaddrs, const char **na
 			module_names(p->module, p->first[i].vaddr, &lines, &n_lines))
 			continue;
 		vaddrs[n] = p->first[i].vaddr;
+		label_floors[n] = module_label_floor(p->module, vaddrs[n]);
 		names[n++] = name;
 	}
 	return n;
@@ -213,18 +214,19 @@ static int send_symbol_request(struct part *p)
 {
 	struct target *t = p->naming->target;
 	struct debug_files files;
-	uint64_t *vaddrs = malloc((p->n + 1) * sizeof(*vaddrs));
+	uint64_t *vaddrs = malloc(2 * (p->n + 1) * sizeof(*vaddrs)), *label_floors = vaddrs + p->n + 1;
 	const char **names = malloc((p->n + 1) * sizeof(*names));
 	struct symbolizer_callbacks a = {on_answer, on_done, p};
 	size_t taken = 0;
 	find_debug(t, p->module, &files);
 	p->with_debug = file_is_open(&files.debug);
 	struct symbolizer_request q = {.vaddrs = vaddrs,
+		.label_floors = label_floors,
 		.names = names,
 		.debug = p->with_debug ? &files.debug : NULL,
 		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
 		.separate = files.separate};
-	q.n = vaddrs && names ? choose_addresses(p, vaddrs, names) : 0;
+	q.n = vaddrs && names ? choose_addresses(p, vaddrs, label_floors, names) : 0;
 	int r = q.n ? symbolizer_ask(t->engine->symbols.symbolizer, t->engine->loop, &q, &a, &taken, &p->job)
 		    : -ENODATA;
 	p->asked = clock_now();

@@ -240,26 +240,51 @@ static size_t search_table(const struct elf_section *hdr, uint64_t vaddr, const 
 	return lo;
 }
 
-int eh_frame_hdr_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start)
+/* The entry of the table that begins last at or below `vaddr`, and where its FDE lies in .eh_frame. */
+static int find_last(const struct elf *f, uint64_t vaddr, const uint8_t **ret_entry, uint64_t *ret_offset)
 {
 	const uint8_t *table = NULL;
 	size_t n = search_table(&f->eh_frame_hdr, vaddr, &table);
 	if (!n)
 		return -ENOENT;
-	*ret_start = f->eh_frame_hdr.vaddr + (uint64_t)(int64_t)entry_get(table, n - 1).start;
+	*ret_entry = table + (n - 1) * sizeof(struct entry);
+	*ret_offset = f->eh_frame_hdr.vaddr + (uint64_t)(int64_t)entry_get(table, n - 1).fde - f->eh_frame.vaddr;
+	return *ret_offset < f->eh_frame.size ? 0 : -EBADMSG;
+}
+
+static bool read_range(const struct elf *f, uint64_t offset, struct cfi_entry *ret)
+{
+	struct cfi_section s = {.bytes = &f->eh_frame};
+	return cfi_entry_read(&s, (uint32_t)offset, ret);
+}
+
+int eh_frame_hdr_last(const struct elf *f, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const uint8_t *entry;
+	uint64_t offset;
+	struct cfi_entry range = {0};
+	int r = find_last(f, vaddr, &entry, &offset);
+	if (r == 0 && (!read_range(f, offset, &range) || range.start > vaddr))
+		r = -EBADMSG;
+	if (r < 0)
+		return r;
+	*ret_start = range.start;
+	*ret_end = range.end;
 	return 0;
 }
 
 int eh_frame_hdr_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry)
 {
-	const struct elf_section *hdr = &f->eh_frame_hdr;
-	const uint8_t *table = NULL;
-	size_t lo = search_table(hdr, vaddr, &table);
-	if (!lo)
-		return -ENOENT;
-	uint64_t fde = hdr->vaddr + (uint64_t)(int64_t)entry_get(table, lo - 1).fde;
-	if (fde < f->eh_frame.vaddr || !vet_fde(&f->eh_frame, fde - f->eh_frame.vaddr))
+	const uint8_t *entry;
+	uint64_t offset;
+	struct cfi_entry range = {0};
+	int r = find_last(f, vaddr, &entry, &offset);
+	if (r < 0)
+		return r;
+	if (!vet_fde(&f->eh_frame, offset))
 		return -EBADMSG;
-	*ret_entry = hdr->vaddr + (uint64_t)(table + (lo - 1) * sizeof(struct entry) - hdr->data);
+	if (read_range(f, offset, &range) && vaddr >= range.end)
+		return -ENOENT;
+	*ret_entry = f->eh_frame_hdr.vaddr + (uint64_t)(entry - f->eh_frame_hdr.data);
 	return 0;
 }

@@ -17,6 +17,8 @@
  */
 int eh_frame_hdr_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry);
 
-/* Where the function that holds `vaddr` begins, as far as the table tells: code without a symbol still has bounds.
- * -ENOENT. */
-int eh_frame_hdr_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start);
+/*
+ * The code [*ret_start, *ret_end) of the entry that begins last at or below `vaddr`. Where it ends at or below `vaddr`
+ * too, no entry covers that. -ENOENT: none begins there; -EBADMSG: as above.
+ */
+int eh_frame_hdr_last(const struct elf *f, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_end);

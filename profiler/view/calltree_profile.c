@@ -69,7 +69,7 @@ static const char *symbol_of(struct work *w, const struct calltree_file_mapping 
 	const struct symbol_file *s = m->build_id[0] ? NULL : symbol_file(w, m->path);
 	if (!s || !s->elf || !elf_vaddr_of_offset(s->elf, address - m->start + m->offset, &vaddr))
 		return NULL;
-	return symtab_find(s->symbols, vaddr, &offset);
+	return symtab_find(s->symbols, vaddr, symtab_label_floor(vaddr), &offset);
 }
 
 /* --- addresses ----------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (symtab_read(elf_source_memory(&m), SIZE_MAX, &s, &e) == 0) {
 		for (uint64_t at = 0; at < 2 * size; at += 16)
-			symtab_find(s, at, &offset);
+			symtab_find(s, at, 0, &offset);
 		symtab_free(s);
 	}
 	free(debug_sections_decompress(&m, &size));

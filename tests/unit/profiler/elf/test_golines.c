@@ -192,11 +192,11 @@ START_TEST(names_of_a_stripped_program)
 		/* where all code begins and ends: no functions */
 		if (!strcmp(end, " runtime.text") || !strcmp(end, " runtime.etext"))
 			continue;
-		const char *name = symtab_find(s, address, &offset);
+		const char *name = symtab_find(s, address, 0, &offset);
 		ck_assert_msg(name && same_name(name, end + 1) && !offset, "%s is %s + %llu", line, name,
 			(unsigned long long)offset);
 		n++;
-		mine += !strncmp(name, "main.", 5) && symtab_find(s, address + 4, &offset) == name && offset == 4;
+		mine += !strncmp(name, "main.", 5) && symtab_find(s, address + 4, 0, &offset) == name && offset == 4;
 	}
 	fclose(f);
 	ck_assert_uint_gt(n, 1000);

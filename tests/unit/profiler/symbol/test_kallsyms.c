@@ -34,6 +34,10 @@ static const char sample[] = "0000000000000000 A fixed_percpu_data\n"
 			     "ffffffff81000200 T second\n"
 			     "ffffffff81000300 T do_syscall_64\n"
 			     "FFFFFFFF81000400 w upper_case\n"
+			     "ffffffff81010000 t last_of_the_kernel\n"
+			     "ffffffff81012000 T _etext\n"
+			     "ffffffffc0500000 t long_one\t[zfs]\n"
+			     "ffffffffc0510000 t next_one\t[zfs]\n"
 			     "ffffffffc0400010 t in_module\t[ext4]\n"
 			     "ffffffffc0300000 t earlier_module\t[xfs]\n"
 			     "not an address\n"
@@ -63,6 +67,12 @@ static const struct {
 	{"lines without a name are skipped", 0xffffffffc0400101, "in_module [ext4]"},
 	{"a BPF program", 0xffffffffc0400200, "bpf_prog_1234_x [bpf]"},
 	{"a last line that is cut off", 0xffffffffc0400300, "bpf_prog_1234_x [bpf]"},
+	{"the label at the end of the kernel's text", 0xffffffff81012001, NULL},
+	{"a long function", 0xffffffff81011fff, "last_of_the_kernel"},
+	{"the last function of a module", 0xffffffffc0300fff, "earlier_module [xfs]"},
+	{"behind it, before another module", 0xffffffffc0301000, NULL},
+	{"a long function of a module", 0xffffffffc050ffff, "long_one [zfs]"},
+	{"behind the last module", 0xffffffffc0511000, NULL},
 	{"far behind the kernel's text", 0xffffffff82000000, NULL},
 	{"far behind everything", UINT64_MAX, NULL},
 };

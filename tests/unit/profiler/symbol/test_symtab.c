@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* symbols: a hand-made table with every kind of rivalry, the same file spoiled, and real files against nm. */
 #include "profiler/symbol/symtab.h"
+#include "profiler/symbol/symtab_scan.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
@@ -198,7 +199,7 @@ START_TEST(which_symbol)
 	struct err e = {0};
 	ck_assert_msg(read_image(&im, sizeof(im), &s, &e) == 0, "%s", e.text);
 	uint64_t offset = 0;
-	const char *name = symtab_find(s, lookups[_i].vaddr, &offset);
+	const char *name = symtab_find(s, lookups[_i].vaddr, 0, &offset);
 	if (lookups[_i].expect) {
 		ck_assert_msg(name && !strcmp(name, lookups[_i].expect), "%s: %s", lookups[_i].name, name);
 		ck_assert_uint_eq(offset, lookups[_i].offset);
@@ -208,6 +209,38 @@ START_TEST(which_symbol)
 	ck_assert(!s->truncated);
 	symtab_free(s);
 	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+/* What is known of the code says how far a label reaches; functions with a size do not mind. */
+static const struct {
+	const char *name;
+	uint64_t vaddr, label_floor;
+	const char *expect;
+} floors[] = {
+	{"a label at its floor", 0x13ff, 0x1300, "open"},
+	{"a label below its floor", 0x13ff, 0x1301, NULL},
+	{"an untyped one", 0x1450, 0x1401, NULL},
+	{"a function that begins below", 0x1190, 0x1190, "outer"},
+	{"an alias with a size", 0x160f, 0x160f, "open_alias"},
+};
+
+START_TEST(how_far_a_label_reaches)
+{
+	struct image im;
+	struct symtab *s = NULL;
+	uint64_t offset;
+	image_make(&im);
+	ck_assert_int_eq(read_image(&im, sizeof(im), &s, NULL), 0);
+	const char *name = symtab_find(s, floors[_i].vaddr, floors[_i].label_floor, &offset);
+	const struct elf_memory image = {&im, sizeof(im)};
+	const char *scanned = NULL, *expect = floors[_i].expect;
+	ck_assert_int_eq(symtab_scan_symbols(&image, &floors[_i].vaddr, &floors[_i].label_floor, 1, &scanned, NULL), 0);
+	ck_assert_msg(expect ? name && !strcmp(name, expect) : !name, "%s: %s", floors[_i].name, name);
+	ck_assert_msg(expect ? scanned && !strcmp(scanned, expect) : !scanned, "%s: %s", floors[_i].name, scanned);
+	ck_assert_uint_eq(symtab_label_floor(0x2000), 0x1001);
+	ck_assert_uint_eq(symtab_label_floor(5), 0);
+	symtab_free(s);
 }
 END_TEST
 
@@ -424,10 +457,10 @@ START_TEST(hostile_in_bounded_time)
 	ck_assert(s->truncated); /* 4 KiB a name, above the cap for all of them */
 	ck_assert_uint_le(symtab_memory(s), SYMTAB_STRINGS_MAX + MANY * 24ULL + 64);
 	uint64_t offset;
-	ck_assert_uint_eq(strlen(symtab_find(s, 0x10000, &offset)), 4095);
+	ck_assert_uint_eq(strlen(symtab_find(s, 0x10000, 0, &offset)), 4095);
 	/* only the outermost of some ten thousand reaches this far: given up before */
 	for (int i = 0; i < 100000; i++)
-		ck_assert_ptr_null(symtab_find(s, 0x10000 + 2 * MANY - 1, &offset));
+		ck_assert_ptr_null(symtab_find(s, 0x10000 + 2 * MANY - 1, 0, &offset));
 	ck_assert_int_lt(clock_cpu() - start, 20 * NSEC_PER_SEC);
 	symtab_free(s);
 	free(data);
@@ -548,7 +581,7 @@ START_TEST(same_as_binutils)
 	size_t exact = 0;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t offset = 1;
-		const char *name = symtab_find(s, names[i].vaddr, &offset);
+		const char *name = symtab_find(s, names[i].vaddr, 0, &offset);
 		if (name && offset) /* a label inside a function: not ours */
 			continue;
 		exact++;
@@ -568,7 +601,7 @@ START_TEST(stripped_static_program_has_none)
 	snprintf(path, sizeof(path), "%s/stripped", dir);
 	struct symtab *s = read_file(path);
 	ck_assert_uint_eq(s->count, 0);
-	ck_assert_ptr_null(symtab_find(s, 0x401000, &(uint64_t){0}));
+	ck_assert_ptr_null(symtab_find(s, 0x401000, 0, &(uint64_t){0}));
 	symtab_free(s);
 }
 END_TEST
@@ -596,14 +629,14 @@ START_TEST(symbols_packed_in_the_file)
 	struct symtab *s = read_file(path);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t offset;
-		const char *name = symtab_find(s, names[i].vaddr, &offset);
+		const char *name = symtab_find(s, names[i].vaddr, 0, &offset);
 		found += !strcmp(names[i].name, "hidden") && name && !strcmp(name, "hidden") && !offset;
 	}
 	ck_assert_msg(found == packed[_i].hidden, "%s: found %zu of %zu", packed[_i].name, found, n);
 	snprintf(command, sizeof(command), "objdump -d -j .plt %s/plain | sed -n 's/ <puts@plt>:/ x/p'", dir);
 	ck_assert_uint_eq(list(command, names, 1), 1);
 	uint64_t offset;
-	const char *name = symtab_find(s, names[0].vaddr, &offset);
+	const char *name = symtab_find(s, names[0].vaddr, 0, &offset);
 	ck_assert(name && !strcmp(name, "puts@plt"));
 	symtab_free(s);
 }
@@ -643,6 +676,8 @@ UNIT_SUITE(symtab)
 	tcase_set_timeout(t, 60);
 	tcase_add_unchecked_fixture(t, build, clean);
 	tcase_add_loop_test(t, which_symbol, 0, COUNT(lookups));
+	tcase_add_loop_test(t, how_far_a_label_reaches, 0, COUNT(floors));
+	tcase_add_loop_test(t, how_far_a_label_reaches, 0, COUNT(floors));
 	tcase_add_loop_test(t, one_field_spoiled, 0, COUNT(rows));
 	tcase_add_test(t, truncated_everywhere);
 	tcase_add_loop_test(t, reading_takes_no_more_than_the_room, 0, COUNT(rooms));

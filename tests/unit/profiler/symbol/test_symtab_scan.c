@@ -52,9 +52,9 @@ START_TEST(as_the_table_says)
 	ck_assert_msg(symtab_read(elf_source_memory(&image), SIZE_MAX, &table, &e) == 0, "%s", e.text);
 	for (size_t i = 0; i < n; i++)
 		vaddrs[i] = i * step;
-	ck_assert_msg(symtab_scan_symbols(&image, vaddrs, n, names, &e) == 0, "%s", e.text);
+	ck_assert_msg(symtab_scan_symbols(&image, vaddrs, NULL, n, names, &e) == 0, "%s", e.text);
 	for (size_t i = 0; i < n; i++) {
-		const char *expect = symtab_find(table, vaddrs[i], &ignored);
+		const char *expect = symtab_find(table, vaddrs[i], symtab_label_floor(vaddrs[i]), &ignored);
 		if (is_stub(expect))
 			continue;
 		named += expect != NULL;
@@ -77,7 +77,7 @@ static size_t count_named(const struct elf_memory *image)
 	size_t named = 0;
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		vaddrs[i] = i * (image->size / LENGTH(vaddrs));
-	ck_assert_int_eq(symtab_scan_symbols(image, vaddrs, LENGTH(vaddrs), names, NULL), 0);
+	ck_assert_int_eq(symtab_scan_symbols(image, vaddrs, NULL, LENGTH(vaddrs), names, NULL), 0);
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		named += names[i] != NULL;
 	return named;
@@ -165,7 +165,7 @@ START_TEST(ten_million_symbols_take_no_memory)
 		vaddrs[i] = 0x1000 + i * (MANY / LENGTH(vaddrs)) * SPACING + i % 2 * SPACING;
 	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	ck_assert_int_eq(symtab_read(elf_source_memory(&image), 6 * MANY, &table, &e), -ENOSPC);
-	ck_assert_int_eq(symtab_scan_symbols(&image, vaddrs, LENGTH(vaddrs), names, &e), 0);
+	ck_assert_int_eq(symtab_scan_symbols(&image, vaddrs, NULL, LENGTH(vaddrs), names, &e), 0);
 	ck_assert_uint_lt(mallinfo2().uordblks + mallinfo2().hblkhd, before + (1 << 20));
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		ck_assert_str_eq(names[i], i % 2 ? "a_function" : "another_one");

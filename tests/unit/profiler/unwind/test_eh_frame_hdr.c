@@ -136,8 +136,9 @@ START_TEST(the_search)
 	int fds = fd_count();
 	build(&im, rows[0].cie, rows[0].instructions);
 	ck_assert_int_eq(find(&im, 20, im.frame_size, CODE - 1, &entry), -ENOENT);
-	ck_assert_int_eq(
-		find(&im, 20, im.frame_size, UINT64_MAX, &entry), 0); /* the range is the evaluator's to check */
+	ck_assert_int_eq(find(&im, 20, im.frame_size, CODE + 0xff, &entry), 0);
+	ck_assert_int_eq(find(&im, 20, im.frame_size, CODE + 0x100, &entry), -ENOENT);
+	ck_assert_int_eq(find(&im, 20, im.frame_size, UINT64_MAX, &entry), -ENOENT);
 	struct elf *bare = calloc(1, sizeof(*bare));
 	ck_assert_int_eq(eh_frame_hdr_find(bare, CODE, &entry), -ENOENT);
 	free(bare);
@@ -155,18 +156,21 @@ START_TEST(the_search)
 }
 END_TEST
 
-START_TEST(where_a_function_begins)
+START_TEST(where_a_function_begins_and_ends)
 {
 	struct image im;
-	uint64_t start = 0;
+	uint64_t start = 0, end = 0;
 	build(&im, rows[0].cie, rows[0].instructions);
-	struct elf f = {.eh_frame_hdr = {BASE, sizeof(im.hdr), im.hdr}};
-	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE - 1, &start), -ENOENT);
+	struct elf f = {.eh_frame_hdr = {BASE, sizeof(im.hdr), im.hdr}, .eh_frame = {FRAME, im.frame_size, im.frame}};
+	ck_assert_int_eq(eh_frame_hdr_last(&f, CODE - 1, &start, &end), -ENOENT);
 	ck_assert_uint_eq(start, 0);
-	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE, &start), 0);
-	ck_assert_uint_eq(start, CODE);
-	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE + 0x80, &start), 0);
-	ck_assert_uint_eq(start, CODE);
+	for (uint64_t vaddr = CODE; vaddr < CODE + 0x200; vaddr += 0x40) { /* also behind its end */
+		ck_assert_int_eq(eh_frame_hdr_last(&f, vaddr, &start, &end), 0);
+		ck_assert_uint_eq(start, CODE);
+		ck_assert_uint_eq(end, CODE + 0x100);
+	}
+	f.eh_frame.size = 20; /* the entry is cut off: nothing says where its code ends */
+	ck_assert_int_eq(eh_frame_hdr_last(&f, CODE, &start, &end), -EBADMSG);
 }
 END_TEST
 
@@ -176,7 +180,7 @@ UNIT_SUITE(eh_frame_hdr)
 	TCase *t = tcase_create("eh_frame_hdr");
 	tcase_add_loop_test(t, what_is_let_through, 0, sizeof(rows) / sizeof(*rows));
 	tcase_add_test(t, the_search);
-	tcase_add_test(t, where_a_function_begins);
+	tcase_add_test(t, where_a_function_begins_and_ends);
 	suite_add_tcase(suite, t);
 	return suite;
 }
