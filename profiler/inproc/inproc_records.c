@@ -73,13 +73,11 @@ static void unwind_record(struct inproc_process *p, const struct shm_record *fro
 	struct sampling *sampling = a->sampling;
 	ret->stop = UNWIND_END;
 	ret->n = sampling->quarantined ? sample_stack_plain(r, ret->frames)
-				       : sample_stack_frames(sampling->unwind, task, r, &layout, sampling->jit_room,
-						 ret->frames, &ret->stop);
+				       : sampling_stack(sampling, task, r, &layout, ret->frames, &ret->stop);
 	ret->who = (struct sample_origin){r->pid, r->tid, task->comm, process_table_thread_name(task, r->tid),
 		task->exe, label_history_of(&p->labels, p->inbox.memory, from->labels)};
 	sampling->tally.samples++;
 	sampling->samples++;
-	sampling->tally.stops[ret->stop]++;
 	task->sampled = true;
 	sampling->changed = true;
 }

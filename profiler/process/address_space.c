@@ -434,11 +434,6 @@ static bool find_code(const void *space, uint64_t addr, struct unwind_code *ret)
 	return true;
 }
 
-static bool has_code(const void *space, uint64_t addr)
-{
-	return address_space_find(space, addr);
-}
-
 static bool is_lossy(const void *space)
 {
 	return address_space_lossy(space);
@@ -457,12 +452,13 @@ static const char *symbol_name(const struct module *m, uint64_t vaddr)
 struct unwind_map address_space_unwind_map(const struct address_space *s)
 {
 	static const struct unwind_map_ops ops = {.find = find_code,
-		.has = has_code,
 		.lossy = is_lossy,
 		.cache = unwinder_cache,
 		.enter = module_enter,
 		.leave = module_leave,
-		.symbol = symbol_name};
+		.symbol = symbol_name,
+		.begins = module_begins,
+		.is_libc = module_is_libc};
 	return (struct unwind_map){s, &ops};
 }
 

@@ -33,7 +33,7 @@ struct module {
 	struct symtab *symbols;
 	struct unwind_table *rows;
 	struct symtab *debug_symbols; /* of a separate debug file */
-	bool debug_symbols_read;
+	bool debug_symbols_read, is_libc;
 	struct name_cache *names;
 	bool symbols_elsewhere; /* too many to keep: the symbolizer looks them up */
 	struct file_id file;	/* the one that it was loaded from */
@@ -330,6 +330,7 @@ static void accept_take(struct module *m, struct content *c)
 		m->bytes += bytes;
 		t->stats.bytes += bytes;
 		t->stats.loaded++;
+		m->is_libc = c->symbols && symtab_defines(c->symbols, "__libc_start_main");
 		set_hex(m, c->elf->build_id, c->elf->build_id_len);
 		return;
 	}
@@ -367,6 +368,8 @@ static void load_source(struct module *m, struct elf_source src)
 	/* code that an emulator runs has other registers */
 	if (c.elf->machine != ELF_ARCH_NATIVE || unwind_table_build(c.elf, rows_room(m->table), &c.rows) < 0)
 		c.rows = NULL;
+	if (c.rows)
+		unwind_table_read_code(c.rows, c.elf, src, rows_room(m->table));
 	elf_drop_gopclntab(c.elf);
 	elf_drop_debug_frame(c.elf);
 	accept_take(m, &c);
@@ -558,6 +561,19 @@ uint64_t module_label_floor(const struct module *m, uint64_t vaddr)
 	if (find_last_entry(m, vaddr, &start, &end) < 0)
 		return near;
 	return vaddr < end ? start : end > near ? end : near;
+}
+
+bool module_is_libc(const struct module *m)
+{
+	return m->is_libc;
+}
+
+bool module_begins(const struct module *m, uint64_t vaddr)
+{
+	uint64_t start, end, offset;
+	if (m->elf && eh_frame_hdr_last(m->elf, vaddr, &start, &end) == 0 && start == vaddr)
+		return true;
+	return m->symbols && symtab_find(m->symbols, vaddr, vaddr, &offset) && offset == 0;
 }
 
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset)

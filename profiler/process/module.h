@@ -107,6 +107,9 @@ const struct module_key *module_key(const struct module *m);
 uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
 /* A label without a size that stands below does not name `vaddr` (profiler/symbol/symtab.h). Not for NULL. */
 uint64_t module_label_floor(const struct module *m, uint64_t vaddr);
+/* True: a symbol or an entry says that a function begins there. To be called between module_enter and module_leave. */
+bool module_begins(const struct module *m, uint64_t vaddr);
+bool module_is_libc(const struct module *m); /* it starts programs: it defines __libc_start_main */
 /* Function name and the offset into it, or NULL. */
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
 /*

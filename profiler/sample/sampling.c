@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/sampling.h"
 
+#include "profiler/sample/sample_stack.h"
+
 /*
  * The cost of taking a sample: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an interrupt
  * is dear. On a physical machine it is a fraction, so that the estimate is on the safe side there.
@@ -55,6 +57,16 @@ bool sampling_take(struct sampling *s, uint32_t spec, int64_t time, uint64_t wei
 	s->tally.counted[spec] += way == RATE_PERIOD ? weight : s->desc->events[spec].period;
 	s->rates->sampling += SAMPLE_NS + stack * SAMPLE_NS_PER_KIB / 1024;
 	return !s->rate.n_steps || way != RATE_DROP_SAMPLES || sample_rate_keep(&s->rate, spec, time);
+}
+
+size_t sampling_stack(struct sampling *s, struct process *p, const struct record *r, const struct perf_layout *layout,
+	struct stack_frame *frames, enum unwind_stop *ret_stop)
+{
+	const uint64_t had = unwind_code_stacks(s->unwind);
+	const size_t n = sample_stack_frames(s->unwind, p, r, layout, s->jit_room, frames, ret_stop);
+	s->tally.stops[*ret_stop]++;
+	s->tally.code_stacks += unwind_code_stacks(s->unwind) - had;
+	return n;
 }
 
 struct sample_detail sampling_detail(const struct sampling *s, const struct record *r)

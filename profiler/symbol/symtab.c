@@ -571,6 +571,14 @@ const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t label_f
 	return NULL;
 }
 
+bool symtab_defines(const struct symtab *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->strings + s->table[i].name, name))
+			return true;
+	return false;
+}
+
 size_t symtab_memory(const struct symtab *s)
 {
 	return sizeof(*s) + s->count * sizeof(*s->table) + s->strings_size;

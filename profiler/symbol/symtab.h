@@ -38,7 +38,8 @@ int symtab_read(struct elf_source src, size_t room, struct symtab **ret, struct 
  * label below does not reach `vaddr`. symtab_label_floor gives it where nothing is known of the code but its symbols.
  */
 const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t label_floor, uint64_t *ret_offset);
-#define SYMTAB_LABEL_MAX 4096 /* bytes that are a label's without proof */
+bool symtab_defines(const struct symtab *s, const char *name); /* looks at all of them */
+#define SYMTAB_LABEL_MAX 4096				       /* bytes that are a label's without proof */
 static inline uint64_t symtab_label_floor(uint64_t vaddr)
 {
 	return vaddr < SYMTAB_LABEL_MAX ? 0 : vaddr - SYMTAB_LABEL_MAX + 1;

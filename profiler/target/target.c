@@ -647,12 +647,10 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 		return;
 	}
 	enum unwind_stop stop;
-	size_t n = sample_stack_frames(
-		t->engine->symbols.unwind, p, r, &st->layout, &t->engine->symbols.jit_room, frames, &stop);
+	size_t n = sampling_stack(&t->sampling, p, r, &st->layout, frames, &stop);
 	struct sample_origin who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
 		inproc_labels(t->apps, r->pid, r->tid, r->time)};
 	struct sample_detail when = sampling_detail(&t->sampling, r);
-	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
 	if (!waits)

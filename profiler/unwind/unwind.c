@@ -2,6 +2,7 @@
 #include "profiler/unwind/unwind.h"
 
 #include "profiler/unwind/eh_frame_hdr.h"
+#include "profiler/unwind/epilogue.h"
 #include "profiler/unwind/unwind_table.h"
 
 #include <elf.h>
@@ -67,10 +68,14 @@ struct recent_rule {
 	struct cfi_rule rule;
 };
 
+/* Rules that were read from code, and of what kind CFI_RULE_NONE is, that there is none. */
+#define CODE_RULES_BITS 10
+
 struct unwind {
 	struct places places[THREADS], no_thread; /* no_thread: of brief walks */
-	struct recent_rule rules[1u << RULES_BITS];
-	uint64_t last_resorts;
+	struct recent_rule rules[1u << RULES_BITS], code_rules[1u << CODE_RULES_BITS];
+	struct epilogue *epilogue; /* NULL: not needed so far */
+	uint64_t last_resorts, code_stacks;
 	bool no_last_resort;
 	size_t reach;
 	size_t count;
@@ -91,6 +96,7 @@ struct walk {
 
 	unsigned next_code;
 	uint32_t known;	  /* bit mask of registers that are */
+	bool by_code;	  /* a rule was read from code */
 	bool exact;	  /* the ip is that of an instruction, not a return address */
 	bool brief;	  /* no more than the usual rules */
 	bool other_stack; /* a signal handler ran on its own stack, and the interrupted one is not in the snapshot */
@@ -334,9 +340,14 @@ static struct cache *cache_get(struct unwind *u, const struct unwind_map *map)
 
 /* --- one step: each returns UNWIND_END as "goes on", with the ip 0 when the stack is complete */
 
-static bool in_code(const struct walk *w, uint64_t ra)
+/* True: it may be a return address. Code that a table describes says no more than that it is code. */
+static bool is_behind_call(const struct walk *w, uint64_t ra)
 {
-	return w->map.ops->has(w->map.space, ra - 1);
+	struct unwind_code c;
+	if (!w->map.ops->find(w->map.space, ra - 1, &c))
+		return false;
+	const struct elf_section *code = c.rows ? unwind_table_code(c.rows, ra - 1 - c.bias) : NULL;
+	return !code || epilogue_is_behind_call(code, ra - c.bias);
 }
 
 static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
@@ -362,7 +373,7 @@ static enum unwind_stop step_pointer(struct walk *w)
 		return UNWIND_NO_INFO;
 	if (!stack_read(w, fp, &caller) || !stack_read(w, fp + 8, &ra))
 		return stack_trouble(w, fp) == UNWIND_STACK ? UNWIND_STACK : UNWIND_NO_INFO;
-	if (ra ? !in_code(w, ra) : w->exact)
+	if (ra ? !is_behind_call(w, ra) : w->exact)
 		return UNWIND_NO_INFO;
 	set_reg(w, DWARF_RA, ra);
 	set_reg(w, DWARF_SP, fp + 16);
@@ -513,20 +524,92 @@ static bool may_be_left_out(struct walk *w)
 	return !w->owner->no_last_resort && stats.left_out && w->look_ups && w->look_ups--;
 }
 
-static enum unwind_stop step_left_out(struct walk *w)
+/* --- code that no table describes (epilogue.h) */
+
+static const struct elf_section *code_around(const void *arg, uint64_t vaddr)
 {
-	uint64_t entry;
-	return eh_frame_hdr_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
+	const struct walk *w = arg;
+	return unwind_table_code(w->rows, vaddr);
 }
 
-/* Steps by bytes of the file itself: its expressions, or an entry that could not be compiled. */
+static bool is_function(const void *arg, uint64_t vaddr)
+{
+	const struct walk *w = arg;
+	return w->map.ops->begins(w->code->module, vaddr);
+}
+
+/* The rule that the code says; kind CFI_RULE_NONE: none. */
+static const struct cfi_rule *find_code_rule(struct walk *w)
+{
+	const bool called = !w->exact;
+	const uint64_t vaddr = w->vaddr + called; /* the instruction that comes next */
+	const uint64_t key = unwind_table_code_key(w->rows, vaddr) ^ (uint64_t)called << 31;
+	struct recent_rule *recent = &w->owner->code_rules[key * 0x9e3779b97f4a7c15ull >> (64 - CODE_RULES_BITS)];
+	if (recent->key == key)
+		return &recent->rule;
+	const struct epilogue_known known = {code_around, is_function, w};
+	*recent = (struct recent_rule){.rule = {.kind = CFI_RULE_NONE}};
+	if (!w->owner->epilogue && epilogue_new(&w->owner->epilogue) < 0)
+		return &recent->rule;
+	w->map.ops->enter(w->code->module);
+	const bool found = epilogue_find(w->owner->epilogue, &known, vaddr, called,
+		w->brief ? EPILOGUE_INSNS_BRIEF : EPILOGUE_INSNS_MAX, &recent->rule);
+	w->map.ops->leave(w->code->module);
+	if (found || !w->brief) /* a brief walk has not looked at all */
+		recent->key = key;
+	return &recent->rule;
+}
+
+/* The return address that a rule leads to: it must be there, and behind a call. */
+static bool is_believable(const struct walk *w, const struct cfi_rule *r)
+{
+	const uint64_t cfa = w->reg[r->cfa_reg] + (uint64_t)(int64_t)r->cfa;
+	uint64_t ra;
+	return w->known & 1u << r->cfa_reg && (!stack_read(w, cfa - 8, &ra) || is_behind_call(w, ra));
+}
+
+static enum unwind_stop step_code(struct walk *w)
+{
+	const bool known = w->rows && unwind_table_code(w->rows, w->vaddr);
+	const struct cfi_rule *r = known ? find_code_rule(w) : NULL;
+	/* a frame pointer of 0 is the end where code has one: whether this code has, its bytes do not say */
+	if (r && r->kind == CFI_RULE_NONE && !w->reg[DWARF_FP])
+		return UNWIND_NO_INFO;
+	if (!r || r->kind == CFI_RULE_NONE)
+		return step_pointer(w);
+	if (!is_believable(w, r))
+		return UNWIND_NO_INFO;
+	w->by_code = true;
+	return step_frame(w, r);
+}
+
+/* --- the rule of a frame */
+
+/* Steps by the expressions of the file itself. */
 static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 {
 	const struct module *m = w->code->module;
 	w->map.ops->enter(m);
-	enum unwind_stop stop = r->kind == CFI_RULE_FULL ? step_full(w, r) : step_left_out(w);
+	enum unwind_stop stop = step_full(w, r);
 	w->map.ops->leave(m);
 	return stop;
+}
+
+/* No rule: an entry may have been left out of the table, or there is none. */
+static enum unwind_stop step_without_rule(struct walk *w)
+{
+	enum unwind_stop stop = UNWIND_NO_INFO;
+	uint64_t entry;
+	bool found = false;
+	if (w->rows && may_be_left_out(w)) {
+		const struct module *m = w->code->module;
+		w->map.ops->enter(m);
+		found = eh_frame_hdr_find(w->code->elf, w->vaddr, &entry) == 0;
+		if (found)
+			stop = step_last_resort(w);
+		w->map.ops->leave(m);
+	}
+	return found ? stop : step_code(w);
 }
 
 static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
@@ -544,21 +627,25 @@ static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
 	case CFI_RULE_NONE:
 		break;
 	}
-	return w->rows && may_be_left_out(w) ? step_by_file(w, r) : step_pointer(w);
+	return step_without_rule(w);
 }
 
 /*
- * The functions before main, where a C library has no unwind information (musl). The kernel enters them, or they jump
- * to one another.
+ * The functions before main and before a thread's, where a C library has no unwind information (musl). The kernel
+ * enters them, or they jump to one another. They call the program and, with what it returns, exit(3) or
+ * pthread_exit(3): no way returns from there. Without a symbol they are known by that. `called`: the module of the
+ * function that the frame called.
  */
-static bool is_beginning(const struct walk *w)
+static bool is_beginning(const struct walk *w, const struct module *called)
 {
-	static const char *const names[] = {"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start"};
-	const char *name = w->map.ops->symbol(w->code->module, w->vaddr);
+	static const char *const names[] = {
+		"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start", "__clone"};
+	const struct module *m = w->code->module;
+	const char *name = w->map.ops->symbol(m, w->vaddr);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(name, names[i]))
 			return true;
-	return false;
+	return !name && !w->exact && called && called != m && w->map.ops->is_libc(m);
 }
 
 static void prefetch_places(struct walk *w)
@@ -651,7 +738,8 @@ static enum unwind_stop walk_stack(struct walk *w, struct unwind_frame *frames, 
 		note_reach(w);
 		if (stop == UNWIND_BAD_MEMORY && other_stack)
 			return UNWIND_SWITCH;
-		if (stop == UNWIND_NO_INFO && rule->kind == CFI_RULE_NONE && !w->brief && is_beginning(w))
+		if (stop == UNWIND_NO_INFO && rule->kind == CFI_RULE_NONE && !w->brief &&
+			is_beginning(w, *ret_n > 1 ? frames[*ret_n - 2].module : NULL))
 			return UNWIND_END;
 	} while (stop == UNWIND_END && w->reg[DWARF_RA]);
 	return stop;
@@ -679,6 +767,8 @@ struct unwind *unwind_free(struct unwind *u)
 {
 	while (u && u->oldest)
 		cache_free(u->oldest);
+	if (u)
+		epilogue_free(u->epilogue);
 	free(u);
 	return NULL;
 }
@@ -700,6 +790,7 @@ static void begin_walk(struct walk *w, struct unwind *u, struct unwind_map map, 
 	w->owner = u;
 	w->exact = true;
 	w->brief = brief;
+	w->by_code = false;
 	w->other_stack = false;
 	w->walk_reads = WALK_READS;
 	w->look_ups = brief ? 0 : LOOK_UPS;
@@ -721,6 +812,7 @@ size_t unwind_user(struct unwind *u, struct unwind_map map, const struct unwind_
 	begin_walk(&w, u, map, regs, stack, size, false);
 	*ret_stop = walk_stack(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	u->last_resorts += w.last_resorts;
+	u->code_stacks += w.by_code;
 	u->reach = w.reached - w.stack_start;
 	return n;
 }
@@ -738,6 +830,11 @@ size_t unwind_brief(struct unwind *u, struct unwind_map map, const struct unwind
 size_t unwind_reach(const struct unwind *u)
 {
 	return u->reach;
+}
+
+uint64_t unwind_code_stacks(const struct unwind *u)
+{
+	return u->code_stacks;
 }
 
 uint64_t unwind_last_resorts(const struct unwind *u)

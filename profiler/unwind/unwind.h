@@ -3,11 +3,12 @@
  * unwind - the user stack of a sample, from its registers and a copy of the top of its stack (perf_event_open(2):
  * PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER).
  *
- * Each frame is unwound by the compiled rule of its address where there is one (unwind_table.h), else by the frame
- * pointer: the saved one and the return address inside the snapshot, aligned, above the last frame, returning into
- * executable code. Registers other than these three stay as they were over such a step. An entry of .eh_frame that
- * could not be compiled is given to libunwind, with accessors that see the snapshot and the module's unwind sections
- * and nothing else; each use counts.
+ * Each frame is unwound by the compiled rule of its address where there is one (unwind_table.h), else by the rule that
+ * the code itself says (epilogue.h), if what is found then is a return address. Where that says nothing, it is unwound
+ * by the frame pointer: the saved one and the return address inside the snapshot, aligned, above the last frame,
+ * returning into executable code. Registers other than these three stay as they were over such a step. An entry of
+ * .eh_frame that could not be compiled is given to libunwind, with accessors that see the snapshot and the module's
+ * unwind sections and nothing else; each use counts.
  *
  * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
  * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
@@ -74,13 +75,15 @@ struct unwind_cache {
 struct unwind_map_ops {
 	/* False: nothing is mapped there, and *ret is as it was. */
 	bool (*find)(const void *space, uint64_t addr, struct unwind_code *ret);
-	bool (*has)(const void *space, uint64_t addr); /* code is mapped there */
-	bool (*lossy)(const void *space);	       /* records of mappings were lost */
+	bool (*lossy)(const void *space); /* records of mappings were lost */
 	struct unwind_cache **(*cache)(const void *space);
 	/* Enclose all code that reads bytes of the file. */
 	void (*enter)(const struct module *m);
 	void (*leave)(const struct module *m);
 	const char *(*symbol)(const struct module *m, uint64_t vaddr); /* the function's name, or NULL */
+	bool (*is_libc)(const struct module *m); /* the C library, which starts the program and its threads */
+	bool (*begins)(
+		const struct module *m, uint64_t vaddr); /* a function does, as far as is known; between these two */
 };
 struct unwind_map {
 	const void *space;
@@ -115,5 +118,6 @@ size_t unwind_brief(struct unwind *u, struct unwind_map map, const struct unwind
 	size_t size, struct unwind_frame *frames, size_t max);
 /* Bytes from the SP upward that the frames of the last stack take, without the outermost's own. */
 size_t unwind_reach(const struct unwind *u);
+uint64_t unwind_code_stacks(const struct unwind *u);  /* stacks of unwind_user with steps by rules that code said */
 uint64_t unwind_last_resorts(const struct unwind *u); /* steps that libunwind did */
 void unwind_no_last_resort(struct unwind *u);	      /* from now on such a step is UNWIND_NO_INFO; for comparisons */

@@ -36,6 +36,8 @@ struct unwind_table {
 	size_t n_rows, n_rules, n_full, n_pages, n_bytes;
 	size_t mapped; /* bytes of rows, where they have a mapping of their own; 0: they are malloc'ed */
 	size_t entries, left_out;
+	struct elf_section *code; /* without entries, by address */
+	size_t n_code, room_code;
 };
 
 /* The state while the table is made. */
@@ -523,22 +525,125 @@ struct unwind_table *unwind_table_free(struct unwind_table *t)
 		free(t->full);
 		free(t->pages);
 		free(t->bytes);
+		for (size_t i = 0; i < t->n_code; i++)
+			free(t->code[i].data);
+		free(t->code);
 	}
 	free(t);
 	return NULL;
+}
+
+static size_t code_bytes(const struct unwind_table *t)
+{
+	size_t n = t->n_code * sizeof(*t->code);
+	for (size_t i = 0; i < t->n_code; i++)
+		n += t->code[i].size;
+	return n;
 }
 
 size_t unwind_table_bytes(const struct unwind_table *t)
 {
 	return t ? sizeof(*t) + (t->mapped ? t->mapped : t->n_rows * sizeof(*t->rows)) +
 			       t->n_rules * sizeof(*t->rules) + t->n_full * sizeof(*t->full) +
-			       (t->n_pages + 1) * sizeof(*t->pages) + t->n_bytes
+			       (t->n_pages + 1) * sizeof(*t->pages) + t->n_bytes + code_bytes(t)
 		 : 0;
 }
 
 void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats *ret)
 {
 	*ret = (struct unwind_table_stats){t->n_rows, t->n_rules, t->n_full, t->entries, t->left_out};
+}
+
+/* --- code without entries */
+
+#define CODE_STRETCH_MIN 64 /* bytes: shorter ones are between functions, for the alignment */
+#define CODE_STRETCHES_MAX 65536
+
+/* -ENOMEM, -E2BIG */
+static int add_code(struct unwind_table *t, uint64_t from, uint64_t to)
+{
+	if (to <= from || to - from < CODE_STRETCH_MIN)
+		return 0;
+	if (t->n_code == CODE_STRETCHES_MAX)
+		return -E2BIG;
+	int r = array_reserve(&t->code, &t->room_code, t->n_code + 1, sizeof(*t->code), 4);
+	if (r == 0)
+		t->code[t->n_code++] = (struct elf_section){.vaddr = from, .size = to - from};
+	return r;
+}
+
+/* Stretches of a segment that have no rule. *row: the first one that may be in it. */
+static int find_code(struct unwind_table *t, const struct elf_segment *s, size_t *row)
+{
+	const uint64_t end = s->vaddr + s->filesz;
+	uint64_t from = s->vaddr;
+	bool described = false;
+	int r = 0;
+	for (; r == 0 && *row < t->n_rows && t->base + t->rows[*row].at < end; ++*row) {
+		const uint64_t at = t->base + t->rows[*row].at;
+		const bool has = t->rules[t->rows[*row].rule].kind != CFI_RULE_NONE;
+		if (!described && has && at > from)
+			r = add_code(t, from, at);
+		if (!has && at > from)
+			from = at;
+		described = has;
+	}
+	return r == 0 && !described ? add_code(t, from, end) : r;
+}
+
+/* The file may have anything as segments: they are taken where they are in order. */
+static void find_all_code(struct unwind_table *t, const struct elf *f)
+{
+	uint64_t last = 0;
+	size_t row = 0;
+	int r = 0;
+	for (unsigned i = 0; i < f->n_segments && r == 0; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		if (!s->exec || s->vaddr < last || s->vaddr + s->filesz < s->vaddr)
+			continue;
+		r = find_code(t, s, &row);
+		last = s->vaddr + s->filesz;
+	}
+}
+
+static bool read_code(struct elf_section *c, const struct elf *f, struct elf_source src)
+{
+	for (unsigned i = 0; i < f->n_segments && !c->data; i++) {
+		const struct elf_segment *s = &f->segments[i];
+		if (s->exec && c->vaddr - s->vaddr < s->filesz)
+			elf_bytes(src, s->offset + (c->vaddr - s->vaddr), c->size, "code", &c->data, NULL);
+	}
+	return c->data;
+}
+
+void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct elf_source src, size_t max)
+{
+	size_t out = 0;
+	find_all_code(t, f);
+	const size_t bytes = code_bytes(t);
+	const bool wanted = bytes <= max && bytes <= ELF_UNWIND_MAX;
+	for (size_t i = 0; i < t->n_code && wanted; i++)
+		if (read_code(&t->code[i], f, src))
+			t->code[out++] = t->code[i];
+	t->n_code = out;
+}
+
+const struct elf_section *unwind_table_code(const struct unwind_table *t, uint64_t vaddr)
+{
+	size_t lo = 0, hi = t->n_code;
+	while (lo < hi) { /* the first stretch behind the address */
+		const size_t mid = lo + (hi - lo) / 2;
+		if (t->code[mid].vaddr > vaddr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo && vaddr - t->code[lo - 1].vaddr < t->code[lo - 1].size ? &t->code[lo - 1] : NULL;
+}
+
+uint64_t unwind_table_code_key(const struct unwind_table *t, uint64_t vaddr)
+{
+	return (uint64_t)t->serial << 32 | (uint32_t)(vaddr - t->code[0].vaddr);
 }
 
 /* --- use */

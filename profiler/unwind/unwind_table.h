@@ -41,6 +41,16 @@ struct unwind_table *unwind_table_free(struct unwind_table *t); /* NULL is fine 
 size_t unwind_table_bytes(const struct unwind_table *t);
 void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats *ret);
 
+/*
+ * Reads the code that no entry describes (hand-written assembly, a C library built without tables), so that
+ * profiler/unwind/epilogue.h can look at it. `max`: bytes that it may take. A stretch that cannot be read has none.
+ */
+void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct elf_source src, size_t max);
+/* The stretch of such code around an address, or NULL. */
+const struct elf_section *unwind_table_code(const struct unwind_table *t, uint64_t vaddr);
+/* A key of an address in such code, unlike that of any other table ever. */
+uint64_t unwind_table_code_key(const struct unwind_table *t, uint64_t vaddr);
+
 const struct cfi_rule *unwind_table_find(const struct unwind_table *t, uint64_t vaddr); /* never NULL */
 /* A key of an address in a table, unlike that of any other table ever; 0: the table has none there. */
 uint64_t unwind_table_key(const struct unwind_table *t, uint64_t vaddr);

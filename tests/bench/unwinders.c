@@ -4,6 +4,10 @@
  * libunwind without a cache (its default for a remote address space) and with its global one, and libdw with a handle
  * that is kept. Prints a table per file: speed of a first pass over samples that nobody has touched lately, and how far
  * they agree. Our last resort is off: where it would be asked, ours stops.
+ *
+ * unwinders --without DIR FILE... - the same samples twice through ours: once as files are, and once with those below
+ * DIR in their place, which lack their unwind tables. Prints how many stacks are the same, and in how many a frame is
+ * another.
  */
 #include "oci/base/fd.h"
 #include "profiler/process/address_space.h"
@@ -57,9 +61,15 @@ static _Noreturn void die(const char *what)
 	exit(1);
 }
 
+static const char *aside; /* NULL: files are taken where they are */
+
 static int open_here(void *arg, const char *path, struct file *ret)
 {
-	return file_take(fd_open(AT_FDCWD, path, O_RDONLY, 0), ret);
+	char other[4096];
+	int fd = -1;
+	if (aside && snprintf(other, sizeof(other), "%s%s", aside, path) < (int)sizeof(other))
+		fd = fd_open(AT_FDCWD, other, O_RDONLY, 0);
+	return file_take(fd >= 0 ? fd : fd_open(AT_FDCWD, path, O_RDONLY, 0), ret);
 }
 
 static struct module *resolve(void *arg, const struct module_key *key)
@@ -760,8 +770,65 @@ static void compare(const char *name)
 	forget_handles();
 }
 
+/* --- tables and none */
+
+/* Before main: what the kernel enters is called by nothing that returns, so without tables the stack ends there. */
+#define START_FRAMES 3
+
+static void show_other(const struct sample *s, const struct stack *a, const struct stack *b)
+{
+	unsigned i = 0;
+	while (i < a->n && i < b->n && a->ip[i] == b->ip[i])
+		i++;
+	const struct place_of p = place_of(s, b->ip[i - !!i]);
+	printf("    %s behind %s+%llx\n", i < b->n ? "another frame" : "no frame",
+		p.map ? module_name(mapping_module(p.map)) : "nowhere", (unsigned long long)p.vaddr);
+}
+
+static void compare_without(const char *file, const char *dir)
+{
+	size_t whole = 0, equal = 0, other = 0, stops[UNWIND_STOPS] = {0};
+	for (unsigned pass = 0; pass < 2; pass++) {
+		aside = pass ? dir : NULL;
+		if (modules_new((size_t)4 << 30, &modules) < 0 || map_files_new(resolve, NULL, &files) < 0)
+			die("memory");
+		load(file);
+		for (size_t i = 0; i < n_samples; i++)
+			unwind_ours(&samples[i], &results[pass][i]);
+	}
+	for (size_t i = 0; i < n_samples; i++) {
+		const struct stack *a = &results[0][i], *b = &results[1][i];
+		const unsigned n = a->n < b->n ? a->n : b->n;
+		const bool differs = memcmp(a->ip, b->ip, n * sizeof(a->ip[0])) != 0 || b->n > a->n;
+		if (!a->complete)
+			continue;
+		whole++;
+		const bool alike = b->complete && !differs && a->n - b->n <= START_FRAMES;
+		equal += alike;
+		other += differs;
+		stops[b->stop] += !alike;
+		if (!alike)
+			show_other(&samples[i], a, b);
+	}
+	printf("%s: %zu whole stacks, %zu (%.2f %%) the same without tables, %zu with another frame", file, whole,
+		equal, whole ? 100.0 * (double)equal / (double)whole : 0.0, other);
+	for (unsigned i = 0; i < UNWIND_STOPS; i++)
+		if (stops[i])
+			printf(", %zu end in %s", stops[i], i ? unwind_stop_name(i) : "no cut");
+	printf("; %llu read code\n", (unsigned long long)unwind_code_stacks(ours));
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 3 && !strcmp(argv[1], "--without")) {
+		if (unwind_new(&ours) < 0)
+			die("memory");
+		for (size_t i = 0; i < 2; i++)
+			results[i] = calloc(SAMPLES_MAX, sizeof(struct stack));
+		for (int i = 3; i < argc; i++)
+			compare_without(argv[i], argv[2]);
+		return 0;
+	}
 	if (modules_new((size_t)4 << 30, &modules) < 0 || unwind_new(&ours) < 0)
 		die("memory");
 	unwind_no_last_resort(ours);

@@ -478,6 +478,12 @@ int profile_notes_add_comments(struct profile_builder *b)
 			"for "
 			"them; `pillion symbolize` adds their lines",
 			b->w->unasked);
+	if (r == 0 && y->code_stacks)
+		r = add_comment(b,
+			"%" PRIu64 " of %" PRIu64
+			" stacks go through code without unwind tables: the way to its callers was read from the "
+			"code itself",
+			y->code_stacks, y->samples);
 	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
 		if (y->stops[i])
 			r = add_comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
