@@ -631,16 +631,19 @@ static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
 }
 
 /*
- * The functions before main and before a thread's, where a C library has no unwind information (musl). The kernel
- * enters them, or they jump to one another. They call the program and, with what it returns, exit(3) or
- * pthread_exit(3): no way returns from there. Without a symbol they are known by that. `called`: the module of the
- * function that the frame called.
+ * The functions before main and before a thread's, where a C library has no unwind information (musl, and ld.so's own
+ * first one). The kernel enters them, or they jump to one another. They call the program and, with what it returns,
+ * exit(3) or pthread_exit(3): no way returns from there. Without a symbol they are known by that. `called`: the module
+ * of the function that the frame called.
  */
+#define ENTRY_MAX 128 /* bytes of the function at a file's entry point */
 static bool is_beginning(const struct walk *w, const struct module *called)
 {
 	static const char *const names[] = {
-		"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start", "__clone"};
+		"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start", "clone", "__clone"};
 	const struct module *m = w->code->module;
+	if (w->code->elf && w->vaddr - w->code->elf->entry < ENTRY_MAX)
+		return true;
 	const char *name = w->map.ops->symbol(m, w->vaddr);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(name, names[i]))

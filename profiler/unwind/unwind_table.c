@@ -619,7 +619,8 @@ static bool read_code(struct elf_section *c, const struct elf *f, struct elf_sou
 void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct elf_source src, size_t max)
 {
 	size_t out = 0;
-	find_all_code(t, f);
+	if (!t->left_out)
+		find_all_code(t, f);
 	const size_t bytes = code_bytes(t);
 	const bool wanted = bytes <= max && bytes <= ELF_UNWIND_MAX;
 	for (size_t i = 0; i < t->n_code && wanted; i++)

@@ -43,7 +43,8 @@ void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats 
 
 /*
  * Reads the code that no entry describes (hand-written assembly, a C library built without tables), so that
- * profiler/unwind/epilogue.h can look at it. `max`: bytes that it may take. A stretch that cannot be read has none.
+ * profiler/unwind/epilogue.h can look at it. `max`: bytes that it may take. A stretch that cannot be read has none, and
+ * where entries were left out, nothing is read: their code is described.
  */
 void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct elf_source src, size_t max);
 /* The stretch of such code around an address, or NULL. */
