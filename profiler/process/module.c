@@ -372,6 +372,8 @@ static void load_source(struct module *m, struct elf_source src)
 		unwind_table_read_code(c.rows, c.elf, src, rows_room(m->table));
 	elf_drop_gopclntab(c.elf);
 	elf_drop_debug_frame(c.elf);
+	if (c.rows && content_bytes(&c) > content_limit(m->table)) /* it fits without */
+		unwind_table_drop_code(c.rows);
 	accept_take(m, &c);
 }
 
@@ -558,19 +560,21 @@ uint64_t module_label_floor(const struct module *m, uint64_t vaddr)
 {
 	const uint64_t near = symtab_label_floor(vaddr);
 	uint64_t start, end;
-	if (find_last_entry(m, vaddr, &start, &end) < 0)
+	if (!m || find_last_entry(m, vaddr, &start, &end) < 0)
 		return near;
 	return vaddr < end ? start : end > near ? end : near;
 }
 
 bool module_is_libc(const struct module *m)
 {
-	return m->is_libc;
+	return m && m->is_libc;
 }
 
 bool module_begins(const struct module *m, uint64_t vaddr)
 {
 	uint64_t start, end, offset;
+	if (!m)
+		return false;
 	if (m->elf && eh_frame_hdr_last(m->elf, vaddr, &start, &end) == 0 && start == vaddr)
 		return true;
 	return m->symbols && symtab_find(m->symbols, vaddr, vaddr, &offset) && offset == 0;

@@ -105,7 +105,7 @@ const struct elf *module_elf(const struct module *m);		/* NULL unless loaded */
 const struct unwind_table *module_rows(const struct module *m); /* NULL unless loaded; of native code */
 const struct module_key *module_key(const struct module *m);
 uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
-/* A label without a size that stands below does not name `vaddr` (profiler/symbol/symtab.h). Not for NULL. */
+/* A label without a size that stands below does not name `vaddr` (profiler/symbol/symtab.h). */
 uint64_t module_label_floor(const struct module *m, uint64_t vaddr);
 /* True: a symbol or an entry says that a function begins there. To be called between module_enter and module_leave. */
 bool module_begins(const struct module *m, uint64_t vaddr);

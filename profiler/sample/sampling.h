@@ -74,10 +74,10 @@ void sampling_note_record(struct sampling *s, bool sample, size_t bytes);
 void sampling_note_switch(struct sampling *s, size_t bytes);
 /* Notes a sample that counts, with `stack` bytes of stack. False: drop it, another one stands for it. */
 bool sampling_take(struct sampling *s, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
-/* Returns the CPU and the time of a sample, as far as they were asked for. */
 /* sample_stack_frames, which notes in the tally why the stack ends there and whether tables described all of it. */
 size_t sampling_stack(struct sampling *s, struct process *p, const struct record *r, const struct perf_layout *layout,
 	struct stack_frame *frames, enum unwind_stop *ret_stop);
+/* Returns the CPU and the time of a sample, as far as they were asked for. */
 struct sample_detail sampling_detail(const struct sampling *s, const struct record *r);
 /* Its processes are other ones than the journal's copy has. */
 void sampling_processes_changed(struct sampling *s);

@@ -167,7 +167,7 @@ static const char *or_empty(const char *text)
 static void look_up(struct work *w)
 {
 	struct err e = {0};
-	uint64_t *vaddrs = malloc(2 * w->n * sizeof(*vaddrs)), *label_floors = vaddrs + w->n;
+	uint64_t *vaddrs = malloc(2 * w->n * sizeof(*vaddrs)), *label_floors = vaddrs ? vaddrs + w->n : NULL;
 	w->looked_up = calloc(w->n, sizeof(*w->looked_up));
 	for (size_t i = 0; vaddrs && i < w->n; i++) {
 		vaddrs[i] = w->items[i].vaddr;

@@ -214,7 +214,7 @@ static int send_symbol_request(struct part *p)
 {
 	struct target *t = p->naming->target;
 	struct debug_files files;
-	uint64_t *vaddrs = malloc(2 * (p->n + 1) * sizeof(*vaddrs)), *label_floors = vaddrs + p->n + 1;
+	uint64_t *vaddrs = malloc(2 * (p->n + 1) * sizeof(*vaddrs)), *label_floors = vaddrs ? vaddrs + p->n + 1 : NULL;
 	const char **names = malloc((p->n + 1) * sizeof(*names));
 	struct symbolizer_callbacks a = {on_answer, on_done, p};
 	size_t taken = 0;

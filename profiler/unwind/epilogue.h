@@ -32,14 +32,18 @@ struct epilogue_known {
 };
 
 struct epilogue;
-int epilogue_new(struct epilogue **ret);	    /* 150 KiB; -ENOMEM */
+int epilogue_new(struct epilogue **ret);	    /* 120 KiB; -ENOMEM */
 struct epilogue *epilogue_free(struct epilogue *s); /* NULL is fine; returns NULL */
+enum epilogue_outcome {
+	EPILOGUE_UNKNOWN, /* ways that do not agree, or cannot be followed */
+	EPILOGUE_FOUND,	  /* the rule is of kind CFI_RULE_FRAME; else of kind CFI_RULE_NONE */
+	EPILOGUE_NEVER,	  /* no way returns */
+};
 /*
- * The rule of the instruction at `vaddr`, of kind CFI_RULE_FRAME; called: it is the one behind a call that is under
- * way. insns: so many instructions are looked at, at most EPILOGUE_INSNS_MAX. False, and kind CFI_RULE_NONE: none is
- * found.
+ * The rule of the instruction at `vaddr`; called: it is the one behind a call that is under way. *insns: so many
+ * instructions are looked at, at most EPILOGUE_INSNS_MAX; it is less by those that were.
  */
-bool epilogue_find(struct epilogue *s, const struct epilogue_known *known, uint64_t vaddr, bool called, unsigned insns,
-	struct cfi_rule *ret);
-/* True: the instruction before `vaddr` may be a call. */
+enum epilogue_outcome epilogue_find(struct epilogue *s, const struct epilogue_known *known, uint64_t vaddr, bool called,
+	unsigned *insns, struct cfi_rule *ret);
+/* True: the instruction before `vaddr` may be a call, or it is where signal handlers return to. */
 bool epilogue_is_behind_call(const struct elf_section *code, uint64_t vaddr);

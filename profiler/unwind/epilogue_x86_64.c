@@ -56,6 +56,7 @@ struct epilogue {
 	struct way ways[WAYS_MAX];
 	unsigned n_ways, insns; /* insns: that may still be looked at */
 	bool contradiction;
+	bool obscure;	      /* a way could not be followed */
 	struct cfi_rule rule; /* kind CFI_RULE_NONE: no way has come to a return */
 	unsigned doubt;	      /* of the way that did */
 };
@@ -138,12 +139,13 @@ static bool fill_saved(const struct way *w, uint8_t base, int64_t cfa, struct cf
 static void note_return(struct epilogue *s)
 {
 	const struct way *w = &s->way;
-	struct cfi_rule r = {.kind = CFI_RULE_FRAME, .cfa_reg = w->sp.base, .cfa = w->sp.n + 8};
+	const int64_t cfa = (int64_t)w->sp.n + 8;
+	struct cfi_rule r = {.kind = CFI_RULE_FRAME, .cfa_reg = w->sp.base, .cfa = (int32_t)cfa};
 	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
 		r.at[i] = CFI_RULE_SAME;
 	r.at[CFI_RULE_SAVED_RA] = -1;
 	const bool below = w->sp.base == DWARF_RSP && w->sp.n < 0;
-	if (w->sp.kind != VALUE_ADDRESS || below || !fill_saved(w, w->sp.base, r.cfa, &r))
+	if (w->sp.kind != VALUE_ADDRESS || below || cfa > INT32_MAX || !fill_saved(w, w->sp.base, cfa, &r))
 		s->contradiction |= below;
 	else if (s->rule.kind == CFI_RULE_NONE) {
 		s->rule = r;
@@ -334,6 +336,8 @@ static bool changes_rsp(const struct insn *i)
 		return m.reg == DWARF_RSP;
 	if (op == 0x87) /* xchg */
 		return m.reg == DWARF_RSP || (!m.memory && m.rm == DWARF_RSP);
+	if (op == 0xc7 || op == 0xf7 || op == 0xd1 || op == 0xc1 || op == 0xd3) /* mov of a number; not, neg; shifts */
+		return !m.memory && m.rm == DWARF_RSP && !(op == 0xf7 && m.op < 2);
 	return op == 0x63 && m.reg == DWARF_RSP; /* movslq */
 }
 
@@ -341,7 +345,8 @@ enum end {
 	GOES_ON,
 	CALLS,
 	RETURNS,
-	ENDS, /* nothing is known of what comes then */
+	ENDS,	/* nothing comes then: a trap */
+	LEAVES, /* for an address that the code does not tell */
 	JUMPS,
 	BRANCHES,
 };
@@ -357,7 +362,7 @@ static enum end execute_group(struct way *w, const struct insn *i)
 	if (i->p[0] == 0xff && m.op >= 4 && m.op <= 5) {
 		/* a stub of .plt, or a call of its kind, jumps through a slot of its own: to another function */
 		const bool slot = m.op == 4 && m.memory && (i->p[1] & 0xc7) == 5;
-		return slot ? RETURNS : ENDS;
+		return slot ? RETURNS : LEAVES;
 	}
 	return i->p[0] == 0xff && (m.op == 2 || m.op == 3) ? CALLS : GOES_ON;
 }
@@ -398,9 +403,18 @@ static enum end execute_insn(struct way *w, const struct insn *i, uint64_t *ret_
 		return GOES_ON;
 	case 0xe8:
 		return CALLS;
+	case 0x90 ... 0x97: /* xchg with rax */
+	case 0xb8 ... 0xbf: /* mov of a number */
+		if (low == DWARF_RSP)
+			w->sp = other;
+		return GOES_ON;
 	case 0xc2:
 	case 0xc3:
 		return RETURNS;
+	case 0xca: /* returns to another segment, or from an interrupt */
+	case 0xcb:
+	case 0xcf:
+		return LEAVES;
 	case 0xcc: /* int3, int, hlt */
 	case 0xcd:
 	case 0xf4:
@@ -418,6 +432,9 @@ static enum end execute_insn(struct way *w, const struct insn *i, uint64_t *ret_
 			*ret_target = i->next + (uint64_t)(int64_t)read_signed(i->p + 2, 4);
 			return BRANCHES;
 		}
+		if (i->left > 2 && (i->p[1] & 0xf0) == 0x40 &&
+			dwarf_reg_of((i->p[2] >> 3 & 7) | REX_R(i) << 3) == DWARF_RSP)
+			w->sp = other;					/* cmov */
 		return i->left > 1 && i->p[1] == 0x0b ? ENDS : GOES_ON; /* ud2 */
 	case 0x8f:
 	case 0xff:
@@ -457,8 +474,10 @@ static bool was_here(struct epilogue *s)
 
 static void add_way(struct epilogue *s, uint64_t at, unsigned doubt)
 {
-	if (s->n_ways == WAYS_MAX)
+	if (s->n_ways == WAYS_MAX) {
+		s->obscure = true;
 		return;
+	}
 	struct way *to = &s->ways[s->n_ways++];
 	*to = s->way;
 	to->at = at;
@@ -495,8 +514,9 @@ static bool enter_code(struct epilogue *s, uint64_t vaddr)
 /* Padding before another function, for the alignment: a nop of any length, or int3. */
 static bool is_padding(const struct epilogue *s, uint64_t vaddr)
 {
-	while (is_in_code(s, vaddr) && (get_byte(s, vaddr) == 0x66 || get_byte(s, vaddr) == 0x2e))
-		vaddr++;
+	for (unsigned i = 0; i < INSN_LENGTH_MAX && is_in_code(s, vaddr); i++, vaddr++)
+		if (get_byte(s, vaddr) != 0x66 && get_byte(s, vaddr) != 0x2e)
+			break;
 	if (!is_in_code(s, vaddr))
 		return false;
 	const uint8_t b = get_byte(s, vaddr);
@@ -509,8 +529,10 @@ static void follow_way(struct epilogue *s)
 	uint64_t target = 0;
 	while (!s->contradiction && s->insns && !was_here(s)) {
 		s->insns--;
-		if (!enter_code(s, s->way.at) || !read_insn(s, &i))
+		if (!enter_code(s, s->way.at) || !read_insn(s, &i)) {
+			s->obscure = true;
 			return;
+		}
 		switch (execute_insn(&s->way, &i, &target)) {
 		case GOES_ON:
 			s->way.at = i.next;
@@ -534,6 +556,9 @@ static void follow_way(struct epilogue *s)
 		case RETURNS:
 			note_return(s);
 			return;
+		case LEAVES:
+			s->obscure = true;
+			return;
 		case ENDS:
 			return;
 		}
@@ -549,7 +574,7 @@ static void begin_search(struct epilogue *s, const struct epilogue_known *known,
 	s->known = known;
 	s->code = NULL;
 	s->insns = insns < EPILOGUE_INSNS_MAX ? insns : EPILOGUE_INSNS_MAX;
-	s->contradiction = false;
+	s->contradiction = s->obscure = false;
 	s->rule = (struct cfi_rule){.kind = CFI_RULE_NONE};
 	s->way = (struct way){.at = vaddr, .sp = address_of(DWARF_RSP, 0)};
 	for (unsigned i = 0; i < DWARF_REGS; i++)
@@ -558,17 +583,33 @@ static void begin_search(struct epilogue *s, const struct epilogue_known *known,
 	add_way(s, vaddr, 0);
 }
 
-bool epilogue_find(struct epilogue *s, const struct epilogue_known *known, uint64_t vaddr, bool called, unsigned insns,
-	struct cfi_rule *ret)
+/* What a signal handler returns to; the kernel then takes the registers of the code that was interrupted. */
+static bool is_restorer(const struct elf_section *code, uint64_t vaddr)
 {
-	begin_search(s, known, vaddr, insns);
-	if (!known->begins(known->arg, vaddr))
-		while (!s->contradiction && take_way(s))
-			follow_way(s);
-	else if (!called) /* nothing but the call has happened, which pushed the return address */
+	static const uint8_t restorer[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
+	const uint64_t off = vaddr - code->vaddr;
+	return off < code->size && code->size - off >= sizeof(restorer) &&
+	       !memcmp(code->data + off, restorer, sizeof(restorer));
+}
+
+enum epilogue_outcome epilogue_find(struct epilogue *s, const struct epilogue_known *known, uint64_t vaddr, bool called,
+	unsigned *insns, struct cfi_rule *ret)
+{
+	begin_search(s, known, vaddr, *insns);
+	const bool begins = known->begins(known->arg, vaddr);
+	const unsigned had = s->insns;
+	*ret = (struct cfi_rule){.kind = CFI_RULE_NONE};
+	if (enter_code(s, vaddr) && is_restorer(s->code, vaddr))
+		return EPILOGUE_UNKNOWN;
+	while (!begins && !s->contradiction && take_way(s))
+		follow_way(s);
+	if (begins && !called) /* nothing but the call has happened, which pushed the return address */
 		note_return(s);
-	*ret = s->contradiction ? (struct cfi_rule){.kind = CFI_RULE_NONE} : s->rule;
-	return ret->kind == CFI_RULE_FRAME;
+	*insns -= had - s->insns;
+	if (s->contradiction || (s->rule.kind == CFI_RULE_NONE && (s->obscure || !s->insns)))
+		return EPILOGUE_UNKNOWN;
+	*ret = s->rule;
+	return s->rule.kind == CFI_RULE_NONE ? EPILOGUE_NEVER : EPILOGUE_FOUND;
 }
 
 int epilogue_new(struct epilogue **ret)
@@ -589,6 +630,8 @@ bool epilogue_is_behind_call(const struct elf_section *code, uint64_t vaddr)
 	const uint64_t off = vaddr - code->vaddr;
 	if (off > code->size)
 		return false;
+	if (is_restorer(code, vaddr))
+		return true;
 	for (size_t size = 2; size <= 8 && size <= off; size++) {
 		const uint8_t *p = code->data + off - size;
 		if (insn_length(p, size) != (int)size)

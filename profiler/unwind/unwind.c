@@ -27,6 +27,8 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(
 #define STEP_READS 16384
 #define WALK_READS 262144
 #define LOOK_UPS 16 /* look-ups for the last resort, each of which vets an entry */
+#define WALK_RULES                                                                                                     \
+	4 /* rules of a stack that are read from code, if each takes as long as it may; most take a hundredth */
 
 /*
  * Behind the last pop and before the return, gcc's rules still say where registers were saved: below the stack pointer,
@@ -68,7 +70,7 @@ struct recent_rule {
 	struct cfi_rule rule;
 };
 
-/* Rules that were read from code, and of what kind CFI_RULE_NONE is, that there is none. */
+/* Rules that were read from code, and those that were not found there. */
 #define CODE_RULES_BITS 10
 
 struct unwind {
@@ -106,6 +108,7 @@ struct walk {
 	struct unwind_code codes[CODES];
 
 	unsigned step_reads, walk_reads, look_ups, last_resorts;
+	unsigned code_insns; /* that may still be looked at (epilogue.h) */
 	bool no_info, searching;
 	enum unwind_stop trouble; /* first reason for a failed read in this step */
 };
@@ -538,49 +541,57 @@ static bool is_function(const void *arg, uint64_t vaddr)
 	return w->map.ops->begins(w->code->module, vaddr);
 }
 
-/* The rule that the code says; kind CFI_RULE_NONE: none. */
-static const struct cfi_rule *find_code_rule(struct walk *w)
+/* The rule that the code says. Of kind CFI_RULE_END: the function never returns; CFI_RULE_NONE: it is unknown. */
+static struct cfi_rule find_code_rule(struct walk *w)
 {
+	struct unwind *u = w->owner;
 	const bool called = !w->exact;
 	const uint64_t vaddr = w->vaddr + called; /* the instruction that comes next */
-	const uint64_t key = unwind_table_code_key(w->rows, vaddr) ^ (uint64_t)called << 31;
-	struct recent_rule *recent = &w->owner->code_rules[key * 0x9e3779b97f4a7c15ull >> (64 - CODE_RULES_BITS)];
+	const uint64_t key = unwind_table_code_key(w->rows, vaddr) ^ (uint64_t)called << 31 ^ (uint64_t)w->brief << 63;
+	struct recent_rule *recent = &u->code_rules[key * 0x9e3779b97f4a7c15ull >> (64 - CODE_RULES_BITS)];
 	if (recent->key == key)
-		return &recent->rule;
+		return recent->rule;
+	struct cfi_rule rule = {.kind = CFI_RULE_NONE};
+	if (!u->epilogue && epilogue_new(&u->epilogue) < 0)
+		return rule;
 	const struct epilogue_known known = {code_around, is_function, w};
-	*recent = (struct recent_rule){.rule = {.kind = CFI_RULE_NONE}};
-	if (!w->owner->epilogue && epilogue_new(&w->owner->epilogue) < 0)
-		return &recent->rule;
+	const unsigned quota = w->brief ? EPILOGUE_INSNS_BRIEF : EPILOGUE_INSNS_MAX;
+	unsigned insns = quota < w->code_insns ? quota : w->code_insns;
+	const unsigned had = insns;
 	w->map.ops->enter(w->code->module);
-	const bool found = epilogue_find(w->owner->epilogue, &known, vaddr, called,
-		w->brief ? EPILOGUE_INSNS_BRIEF : EPILOGUE_INSNS_MAX, &recent->rule);
+	if (epilogue_find(u->epilogue, &known, vaddr, called, &insns, &rule) == EPILOGUE_NEVER)
+		rule.kind = CFI_RULE_END;
 	w->map.ops->leave(w->code->module);
-	if (found || !w->brief) /* a brief walk has not looked at all */
-		recent->key = key;
-	return &recent->rule;
+	w->code_insns -= had - insns;
+	if (insns || had == quota) /* else it was cut for this stack alone */
+		*recent = (struct recent_rule){key, rule};
+	return rule;
 }
 
-/* The return address that a rule leads to: it must be there, and behind a call. */
+/* The return address that a rule leads to: it must be behind a call, or be 0, the end of a stack. */
 static bool is_believable(const struct walk *w, const struct cfi_rule *r)
 {
 	const uint64_t cfa = w->reg[r->cfa_reg] + (uint64_t)(int64_t)r->cfa;
 	uint64_t ra;
-	return w->known & 1u << r->cfa_reg && (!stack_read(w, cfa - 8, &ra) || is_behind_call(w, ra));
+	return w->known & 1u << r->cfa_reg &&
+	       (!stack_read(w, cfa - 8, &ra) || (ra ? is_behind_call(w, ra) : !w->exact));
 }
 
+/*
+ * Where the code says nothing, the frame pointer does. One of 0 is the end where code has a frame pointer, and where it
+ * never returns: threads begin so. Else it may be anything.
+ */
 static enum unwind_stop step_code(struct walk *w)
 {
-	const bool known = w->rows && unwind_table_code(w->rows, w->vaddr);
-	const struct cfi_rule *r = known ? find_code_rule(w) : NULL;
-	/* a frame pointer of 0 is the end where code has one: whether this code has, its bytes do not say */
-	if (r && r->kind == CFI_RULE_NONE && !w->reg[DWARF_FP])
-		return UNWIND_NO_INFO;
-	if (!r || r->kind == CFI_RULE_NONE)
+	if (!w->rows || !unwind_table_code(w->rows, w->vaddr))
 		return step_pointer(w);
-	if (!is_believable(w, r))
-		return UNWIND_NO_INFO;
-	w->by_code = true;
-	return step_frame(w, r);
+	const struct cfi_rule r = find_code_rule(w);
+	if (r.kind == CFI_RULE_FRAME && is_believable(w, &r)) {
+		const enum unwind_stop stop = step_frame(w, &r);
+		w->by_code |= stop == UNWIND_END;
+		return stop;
+	}
+	return w->reg[DWARF_FP] || r.kind == CFI_RULE_END ? step_pointer(w) : UNWIND_NO_INFO;
 }
 
 /* --- the rule of a frame */
@@ -642,7 +653,8 @@ static bool is_beginning(const struct walk *w, const struct module *called)
 	static const char *const names[] = {
 		"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start", "clone", "__clone"};
 	const struct module *m = w->code->module;
-	if (w->code->elf && w->vaddr - w->code->elf->entry < ENTRY_MAX)
+	const struct elf *elf = w->code->elf;
+	if (elf && elf->entry && w->vaddr - elf->entry < ENTRY_MAX)
 		return true;
 	const char *name = w->map.ops->symbol(m, w->vaddr);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
@@ -796,6 +808,7 @@ static void begin_walk(struct walk *w, struct unwind *u, struct unwind_map map, 
 	w->by_code = false;
 	w->other_stack = false;
 	w->walk_reads = WALK_READS;
+	w->code_insns = WALK_RULES * (brief ? EPILOGUE_INSNS_BRIEF : EPILOGUE_INSNS_MAX);
 	w->look_ups = brief ? 0 : LOOK_UPS;
 	w->last_resorts = w->next_code = 0;
 	memset(w->codes, 0, sizeof(w->codes));

@@ -525,9 +525,7 @@ struct unwind_table *unwind_table_free(struct unwind_table *t)
 		free(t->full);
 		free(t->pages);
 		free(t->bytes);
-		for (size_t i = 0; i < t->n_code; i++)
-			free(t->code[i].data);
-		free(t->code);
+		unwind_table_drop_code(t);
 	}
 	free(t);
 	return NULL;
@@ -564,7 +562,7 @@ static int add_code(struct unwind_table *t, uint64_t from, uint64_t to)
 {
 	if (to <= from || to - from < CODE_STRETCH_MIN)
 		return 0;
-	if (t->n_code == CODE_STRETCHES_MAX)
+	if (t->n_code == CODE_STRETCHES_MAX || to - from > ELF_UNWIND_MAX)
 		return -E2BIG;
 	int r = array_reserve(&t->code, &t->room_code, t->n_code + 1, sizeof(*t->code), 4);
 	if (r == 0)
@@ -627,6 +625,21 @@ void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct 
 		if (read_code(&t->code[i], f, src))
 			t->code[out++] = t->code[i];
 	t->n_code = out;
+	struct elf_section *tight = out ? reallocarray(t->code, out, sizeof(*t->code)) : NULL;
+	if (tight || !out) {
+		if (!out)
+			free(t->code);
+		t->code = tight;
+	}
+}
+
+void unwind_table_drop_code(struct unwind_table *t)
+{
+	for (size_t i = 0; i < t->n_code; i++)
+		free(t->code[i].data);
+	free(t->code);
+	t->code = NULL;
+	t->n_code = 0;
 }
 
 const struct elf_section *unwind_table_code(const struct unwind_table *t, uint64_t vaddr)

@@ -32,7 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size)
 		memcpy(code.data, data, size);
 	for (uint64_t at = CODE; at <= CODE + size && at < CODE + 64; at++) {
-		const bool found = epilogue_find(epilogue, &known, at, at % 2, EPILOGUE_INSNS_MAX, &r);
+		unsigned insns = EPILOGUE_INSNS_MAX;
+		const bool found = epilogue_find(epilogue, &known, at, at % 2, &insns, &r) == EPILOGUE_FOUND;
+		if (insns > EPILOGUE_INSNS_MAX)
+			abort();
 		if (found != (r.kind == CFI_RULE_FRAME) || (!found && r.kind != CFI_RULE_NONE) ||
 			(found && r.cfa_reg != DWARF_SP && r.cfa_reg != DWARF_FP) ||
 			(found && r.cfa_reg == DWARF_SP && r.cfa < 8))

@@ -94,6 +94,14 @@ static const struct {
 		DWARF_RSP, 16, -2, SAME},
 	{"a call before padding that is the only way", TEXT(CALL NOP POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
 	{"vector instructions", TEXT("\xc5\xf8\x77\x62\xf1\x7c\x48\x58\xc1" POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
+	{"xchg changes the stack", TEXT("\x48\x94" RET), 0, -1, 0, 0, 0},
+	{"a number as the stack pointer", TEXT("\x48\xc7\xc4\0\0\0\0" RET), 0, -1, 0, 0, 0},
+	{"cmov to the stack pointer", TEXT("\x48\x0f\x44\xe0" RET), 0, -1, 0, 0, 0},
+	{"a far return", TEXT("\xcb" RET), 0, -1, 0, 0, 0},
+	{"a sum that wraps", TEXT("\x48\x81\xc4\xff\xff\xff\x7f" RET), 0, -1, 0, 0, 0},
+	{"a signal's restorer", TEXT("\x48\xc7\xc0\x0f\0\0\0\x0f\x05" RET), 0, -1, 0, 0, 0},
+	{"prefixes without an end", TEXT(CALL "\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66"),
+		0, -1, 0, 0, 0},
 	{"code that ends amid an instruction", TEXT("\x48\x81\xc4\x08"), 0, -1, 0, 0, 0},
 	{"code that ends", TEXT(NOP), 0, -1, 0, 0, 0},
 	{"no instruction", TEXT("\x06" RET), 0, -1, 0, 0, 0},
@@ -125,7 +133,7 @@ static void teardown(void)
 static bool find(const struct elf_section *code, uint64_t vaddr, bool called, unsigned insns, struct cfi_rule *ret)
 {
 	const struct epilogue_known known = {code_around, begins, code};
-	return epilogue_find(epilogue, &known, vaddr, called, insns, ret);
+	return epilogue_find(epilogue, &known, vaddr, called, &insns, ret) == EPILOGUE_FOUND;
 }
 
 /* In memory of their own, so that a sanitizer sees a byte too many. */
@@ -193,9 +201,11 @@ START_TEST(a_jump_to_other_code)
 {
 	const struct epilogue_known known = {stretch_around, begins, NULL};
 	struct cfi_rule r;
-	ck_assert(epilogue_find(epilogue, &known, CODE, false, EPILOGUE_INSNS_MAX, &r));
+	unsigned insns = 100;
+	ck_assert_int_eq(epilogue_find(epilogue, &known, CODE, false, &insns, &r), EPILOGUE_FOUND);
 	ck_assert(r.cfa_reg == DWARF_RSP && r.cfa == 16 && r.at[0] == -2);
-	ck_assert(!epilogue_find(epilogue, &known, CODE + 8, false, EPILOGUE_INSNS_MAX, &r));
+	ck_assert_uint_eq(insns, 97); /* pop, jmp, ret */
+	ck_assert_int_eq(epilogue_find(epilogue, &known, CODE + 8, false, &insns, &r), EPILOGUE_UNKNOWN);
 }
 END_TEST
 
@@ -229,6 +239,32 @@ static const struct {
 	{"a push", TEXT(NOP NOP NOP PUSH_RBX), false},
 	{"the beginning of the code", TEXT(""), false},
 };
+
+static const struct {
+	const char *name;
+	struct text code;
+	enum epilogue_outcome expect;
+} outcomes[] = {
+	{"a return", TEXT(RET), EPILOGUE_FOUND},
+	{"a trap", TEXT("\xf4"), EPILOGUE_NEVER},
+	{"an endless loop", TEXT("\xeb\xfe"), EPILOGUE_NEVER},
+	{"a call and a trap", TEXT(CALL "\x0f\x0b"), EPILOGUE_NEVER},
+	{"a jump that is not told", TEXT(JE("\x02") "\xff\xe0\xf4"), EPILOGUE_UNKNOWN},
+	{"code that ends", TEXT(NOP), EPILOGUE_UNKNOWN},
+	{"ways that do not agree", TEXT(JE("\x02") POP_RBX RET RET), EPILOGUE_UNKNOWN},
+};
+
+START_TEST(why_there_is_no_rule)
+{
+	struct cfi_rule r;
+	unsigned insns = EPILOGUE_INSNS_MAX;
+	struct elf_section code = make_code(&outcomes[_i].code);
+	const struct epilogue_known known = {code_around, begins, &code};
+	const enum epilogue_outcome outcome = epilogue_find(epilogue, &known, CODE, false, &insns, &r);
+	ck_assert_msg(outcome == outcomes[_i].expect, "%s: %d", outcomes[_i].name, outcome);
+	free(code.data);
+}
+END_TEST
 
 START_TEST(what_is_behind_a_call)
 {
@@ -273,7 +309,8 @@ static void compare_function(
 		if (r->kind != CFI_RULE_FRAME || is_padding(p))
 			continue;
 		c->n++;
-		if (!epilogue_find(epilogue, &known, at - (uint64_t)size, false, EPILOGUE_INSNS_MAX, &said))
+		unsigned insns = EPILOGUE_INSNS_MAX;
+		if (epilogue_find(epilogue, &known, at - (uint64_t)size, false, &insns, &said) != EPILOGUE_FOUND)
 			c->none++;
 		else if (said.cfa_reg != r->cfa_reg || said.cfa == r->cfa)
 			c->equal++;
@@ -326,6 +363,7 @@ UNIT_SUITE(epilogue_x86_64)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, what_code_says, 0, COUNT(rows));
+	tcase_add_loop_test(t, why_there_is_no_rule, 0, COUNT(outcomes));
 	tcase_add_test(t, how_far_it_looks);
 	tcase_add_test(t, a_jump_to_other_code);
 	tcase_add_test(t, at_a_functions_beginning);
