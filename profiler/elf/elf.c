@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/elf/elf_arch.h"
+#include "profiler/elf/elf_dynamic.h"
 
 #include <errno.h>
 #include <libdeflate.h>
@@ -187,11 +188,19 @@ static int read_sections(struct elf_source src, struct elf_tables *t, struct err
 int elf_tables_read(struct elf_source src, struct elf_tables *ret, struct err *e)
 {
 	struct elf_tables t = {0};
+	struct err why = {0};
 	int r = read_header(src, &t.header, e);
 	if (r == 0)
 		r = read_segments(src, &t, e);
+	if (r == 0) {
+		r = read_sections(src, &t, &why);
+		if (t.n_segments && (r == -EBADMSG || r == -EFBIG))
+			r = 0;
+		else if (r < 0)
+			err_say(e, r, "%s", why.text);
+	}
 	if (r == 0)
-		r = read_sections(src, &t, e);
+		elf_dynamic_read(src, &t);
 	if (r < 0) {
 		elf_tables_done(&t);
 		return r;

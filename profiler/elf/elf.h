@@ -88,7 +88,9 @@ struct elf_tables {
 	size_t n_sections;
 	uint8_t *names; /* NUL-terminated; NULL: sections have no names */
 	size_t names_size;
+	bool by_segment; /* sections are made from the dynamic segment (elf_dynamic.h): symbols' st_shndx is of none */
 };
+/* A file with segments may have no section headers, or wrong ones, as its loader reads none. */
 int elf_tables_read(struct elf_source src, struct elf_tables *ret, struct err *e); /* errors as elf_read; also ET_REL */
 void elf_tables_done(struct elf_tables *t);
 /* The first section of that name with bytes in the file (not NOBITS, not compressed), or NULL. */

@@ -81,22 +81,35 @@ uint8_t symtab_rank(unsigned char info)
 	return (uint8_t)((ELF64_ST_TYPE(info) == STT_NOTYPE ? SYMTAB_RANK_LABEL : 0) + order);
 }
 
-bool symtab_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names)
+static bool is_in_section(const Elf64_Shdr *section, uint64_t vaddr)
+{
+	return vaddr >= section->sh_addr && vaddr - section->sh_addr < section->sh_size;
+}
+
+static const Elf64_Shdr *section_of_symbol(const struct elf_tables *file, const Elf64_Sym *s)
+{
+	if (s->st_shndx == SHN_UNDEF || s->st_shndx >= SHN_LORESERVE)
+		return NULL;
+	if (!file->by_segment)
+		return s->st_shndx < file->n_sections ? &file->sections[s->st_shndx] : NULL;
+	for (size_t i = 1; i < file->n_sections; i++)
+		if (file->sections[i].sh_flags & SHF_EXECINSTR && is_in_section(&file->sections[i], s->st_value))
+			return &file->sections[i];
+	return NULL;
+}
+
+const Elf64_Shdr *symtab_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
-	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
-		return false;
-	if (s->st_shndx == SHN_UNDEF || s->st_shndx >= SHN_LORESERVE || s->st_shndx >= file->n_sections)
-		return false;
-	if (s->st_name >= names->size)
-		return false;
-	const Elf64_Shdr *section = &file->sections[s->st_shndx];
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) || s->st_name >= names->size)
+		return NULL;
+	const Elf64_Shdr *section = section_of_symbol(file, s);
 	char first = names->data[s->st_name];
 	/* "$x" and "$d" say where aarch64 code and data begin: not names */
-	if (!first || (type == STT_NOTYPE && (first == '$' || !(section->sh_flags & SHF_EXECINSTR))))
-		return false;
+	if (!section || !first || (type == STT_NOTYPE && (first == '$' || !(section->sh_flags & SHF_EXECINSTR))))
+		return NULL;
 	/* labels such as etext stand behind the last byte of their section: they cover nothing */
-	return s->st_size || (s->st_value >= section->sh_addr && s->st_value - section->sh_addr < section->sh_size);
+	return s->st_size || is_in_section(section, s->st_value) ? section : NULL;
 }
 
 /* A symbol of the file as one of ours; false if it names no code. `which` says which string table. */
@@ -104,9 +117,9 @@ static bool convert_symbol(const struct builder *b, const Elf64_Sym *s, uint32_t
 {
 	const struct strings *from = &b->names[which ? 1 : 0];
 	const struct symbol_names names = {(const char *)from->data, from->size};
-	if (!symtab_is_code(&b->file, s, &names))
+	const Elf64_Shdr *section = symtab_code(&b->file, s, &names);
+	if (!section)
 		return false;
-	const Elf64_Shdr *section = &b->file.sections[s->st_shndx];
 	*ret = (struct symbol){
 		.address = s->st_value,
 		.size = clamp_size(s->st_size),
@@ -207,19 +220,31 @@ static int add_stub(struct builder *b, const struct relocations *r, const uint8_
 				     .rank = RANK_PLT});
 }
 
-static int read_stubs(struct builder *b, const char *section, const struct relocations *relocations, struct err *e)
+static int read_stubs(struct builder *b, const Elf64_Shdr *s, const struct relocations *relocations, struct err *e)
 {
-	const Elf64_Shdr *s = elf_tables_section(&b->file, section);
 	uint8_t *code;
 	if (!s || s->sh_size > STUB_BYTES_MAX)
 		return 0;
-	int r = elf_bytes(b->src, s->sh_offset, s->sh_size, section, &code, e);
+	int r = elf_bytes(b->src, s->sh_offset, s->sh_size, "ELF stubs", &code, e);
 	if (r < 0)
 		return r;
-	for (uint64_t at = 0; r == 0 && s->sh_size - at >= ELF_ARCH_STUB; at += ELF_ARCH_STUB)
+	const uint64_t first = -s->sh_addr % ELF_ARCH_STUB; /* stubs are aligned, a segment need not be */
+	for (uint64_t at = first; r == 0 && at + ELF_ARCH_STUB <= s->sh_size; at += ELF_ARCH_STUB)
 		r = add_stub(b, relocations, code + at, s->sh_addr + at);
 	free(code);
 	return r < 0 ? err_set(e, r, "cannot keep ELF symbols") : 0;
+}
+
+/* Without section headers stubs are looked for in all code: only they jump through the slots. */
+static int read_all_stubs(struct builder *b, const struct relocations *relocations, struct err *e)
+{
+	int r = read_stubs(b, elf_tables_section(&b->file, ".plt"), relocations, e);
+	if (r == 0)
+		r = read_stubs(b, elf_tables_section(&b->file, ".plt.sec"), relocations, e);
+	for (size_t i = 1; r == 0 && b->file.by_segment && i < b->file.n_sections; i++)
+		if (b->file.sections[i].sh_flags & SHF_EXECINSTR)
+			r = read_stubs(b, &b->file.sections[i], relocations, e);
+	return r;
 }
 
 static int read_plt(struct builder *b, const Elf64_Shdr *dynamic, struct err *e)
@@ -240,9 +265,7 @@ static int read_plt(struct builder *b, const Elf64_Shdr *dynamic, struct err *e)
 		.n_symbols = dynamic->sh_size / sizeof(Elf64_Sym),
 	};
 	if (r == 0)
-		r = read_stubs(b, ".plt", &relocations, e);
-	if (r == 0)
-		r = read_stubs(b, ".plt.sec", &relocations, e);
+		r = read_all_stubs(b, &relocations, e);
 	free(slots);
 	free(symbols);
 	return r;

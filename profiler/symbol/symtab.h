@@ -8,9 +8,10 @@
  * wins: FUNC before NOTYPE, GLOBAL before WEAK before LOCAL, no leading underscores, then shorter, then by name.
  * Between functions that lie in each other the innermost one wins. Untyped labels inside a function are not kept. In
  * native files with .rela.plt, the stubs of .plt and .plt.sec are "NAME@plt". Addresses are virtual addresses as
- * linked (see elf_vaddr_of_offset). A file without .symtab may have one packed in .gnu_debugdata (see minidebuginfo.h),
- * which serves as well; a Go program has the table of its functions (see gopclntab.h). Hostile input: caps below; over
- * a cap the table is cut there and `truncated` is set.
+ * linked (see elf_vaddr_of_offset). Without section headers the dynamic segment has the symbols (elf_dynamic.h), and
+ * their code is what an executable segment holds. A file without .symtab may have one packed in .gnu_debugdata (see
+ * minidebuginfo.h), which serves as well; a Go program has the table of its functions (see gopclntab.h). Hostile input:
+ * caps below; over a cap the table is cut there and `truncated` is set.
  */
 #pragma once
 
@@ -50,7 +51,8 @@ struct symbol_names {
 	uint64_t size;
 };
 #define SYMTAB_RANK_LABEL 3 /* STT_NOTYPE; its bindings follow */
-bool symtab_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names);
+/* The section with the code that a symbol names; NULL: it names none. */
+const Elf64_Shdr *symtab_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names);
 uint8_t symtab_rank(unsigned char info);     /* lower is preferred */
 size_t symtab_name_length(const char *name); /* without the version that the linker notes behind '@' */
 bool symtab_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than);

@@ -55,9 +55,8 @@ static bool is_better(const struct candidate *a, const struct candidate *than)
 	return symtab_preferred(a->rank, a->name, than->rank, than->name);
 }
 
-static void match_symbol(struct search *s, const Elf64_Sym *sym, const char *name)
+static void match_symbol(struct search *s, const Elf64_Sym *sym, const Elf64_Shdr *section, const char *name)
 {
-	const Elf64_Shdr *section = &s->file.sections[sym->st_shndx];
 	struct candidate c = {sym->st_value, symtab_rank(sym->st_info), name};
 	size_t i = first_at(s, sym->st_value);
 	if (i == s->n)
@@ -99,8 +98,9 @@ static void see_table(struct search *s, const Elf64_Shdr *table)
 		Elf64_Sym sym;
 		memcpy(&sym, symbols + i * sizeof(sym), sizeof(sym));
 		s->steps++;
-		if (symtab_is_code(&s->file, &sym, &names))
-			match_symbol(s, &sym, names.data + sym.st_name);
+		const Elf64_Shdr *section = symtab_code(&s->file, &sym, &names);
+		if (section)
+			match_symbol(s, &sym, section, names.data + sym.st_name);
 	}
 }
 

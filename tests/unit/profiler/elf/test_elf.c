@@ -327,18 +327,18 @@ static const struct {
 	{"program headers that wrap around", ph_far, -EBADMSG, 0, 0},
 	{"program headers counted elsewhere", ph_xnum, -EFBIG, 0, 0},
 	{"more program headers than file", ph_many, -EBADMSG, 0, 0},
-	{"section headers of one byte", sh_entsize, -EBADMSG, 0, 0},
-	{"section headers far outside", sh_far, -EBADMSG, 0, 0},
-	{"more section headers than file", sh_many, -EBADMSG, 0, 0},
+	{"section headers of one byte", sh_entsize, 0, ID, DERIVED},
+	{"section headers far outside", sh_far, 0, ID, DERIVED},
+	{"more section headers than file", sh_many, 0, ID, DERIVED},
 	{"section count in section 0", sh_extended, 0, ID, FRAME},
-	{"a huge section count in section 0", sh_extended_huge, -EFBIG, 0, 0},
+	{"a huge section count in section 0", sh_extended_huge, 0, ID, DERIVED},
 	{"no section headers: .eh_frame by its header", sh_none, 0, ID, DERIVED},
 	{"no section headers, absolute pointer", sh_none_udata4, 0, ID, DERIVED},
 	{"no section headers, unknown pointer encoding", sh_none_unknown_encoding, 0, ID, 0},
 	{"no section headers, pointer outside all segments", sh_none_frame_elsewhere, 0, ID, 0},
-	{"section names in a section that is not there", names_index, -EBADMSG, 0, 0},
-	{"section names in a section of code", names_type, -EBADMSG, 0, 0},
-	{"section names of a terabyte", names_huge, -EFBIG, 0, 0},
+	{"section names in a section that is not there", names_index, 0, ID, DERIVED},
+	{"section names in a section of code", names_type, 0, ID, DERIVED},
+	{"section names of a terabyte", names_huge, 0, ID, DERIVED},
 	{"no section names", names_none, 0, ID, DERIVED},
 	{"a section name out of range", name_out_of_range, 0, ID, DERIVED},
 	{"section names without a NUL at the end", names_unterminated, 0, ID, FRAME},
@@ -473,8 +473,8 @@ START_TEST(truncated_everywhere)
 	struct image im;
 	image_make(&im);
 	for (size_t size = 0; size < sizeof(im); size++) {
-		int r = read_size(&im, size);
-		ck_assert_msg(r == (size < sizeof(Elf64_Ehdr) ? -ENOEXEC : -EBADMSG), "%zu bytes: %d", size, r);
+		int r = read_size(&im, size), expect = size < AT(names) ? -EBADMSG : 0; /* it can be loaded */
+		ck_assert_msg(r == (size < sizeof(Elf64_Ehdr) ? -ENOEXEC : expect), "%zu bytes: %d", size, r);
 	}
 }
 END_TEST
@@ -485,9 +485,14 @@ START_TEST(libc_truncated_at_every_64th_byte)
 	char *data;
 	size_t size;
 	ck_assert_int_eq(fd_slurp(fd, 64 << 20, &data, &size), 0);
-	for (size_t cut = 0; cut < size; cut += 64)
+	struct elf_memory m = {data, size};
+	struct elf *f = NULL;
+	ck_assert_int_eq(elf_read(elf_source_memory(&m), &f, NULL), 0);
+	/* offsets are addresses there */
+	const uint64_t needed = f->eh_frame.vaddr + f->eh_frame.size;
+	for (size_t cut = 0; cut < needed; cut += 64)
 		ck_assert_msg(read_size(data, cut) < 0, "%zu bytes", cut);
-	ck_assert_int_eq(read_size(data, size), 0);
+	elf_free(f);
 	free(data);
 }
 END_TEST

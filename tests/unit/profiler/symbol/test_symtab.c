@@ -491,9 +491,13 @@ static void build(void)
 	fd_auto at = fd_open_dir(AT_FDCWD, dir);
 	fd_auto fd = fd_open(at, "a.c", O_WRONLY | O_CREAT, 0600);
 	ck_assert_int_eq(fd_write_all(fd, source, strlen(source)), 0);
-	shell("gcc -O1 -g -o plain a.c && gcc -O1 -o ibt -Wl,-z,lazy,-z,ibtplt -fcf-protection a.c");
+	shell("gcc -O1 -g -o plain a.c && gcc -O1 -o ibt -Wl,-z,lazy,-z,ibtplt -fcf-protection a.c && strip -o "
+	      "ibt_dynamic ibt");
 	shell("gcc -O1 -static -o static a.c && strip -o stripped static && strip -o dynamic plain");
 	shell("objcopy --only-keep-debug plain debug");
+	shell("for i in sysv gnu; do gcc -O1 -rdynamic -Wl,--hash-style=$i -o program_$i a.c && "
+	      "gcc -O1 -shared -fPIC -Wl,--hash-style=$i -o library_$i a.c && strip program_$i library_$i; done");
+	shell("gcc -O1 -no-pie -rdynamic -Wl,-z,noseparate-code -o one_segment a.c && strip one_segment");
 	/* as Fedora's find-debuginfo does */
 	shell("nm -D plain --format=posix --defined-only | awk '{print $1}' | sort >exported");
 	shell("nm plain --format=posix --defined-only | awk '$2 ~ /[TtD]/ {print $1}' | sort | comm -13 exported - "
@@ -506,7 +510,8 @@ static void build(void)
 
 static void clean(void)
 {
-	shell("rm -f a.c plain ibt static stripped dynamic debug exported keep mini *.xz with_*");
+	shell("rm -f a.c plain ibt ibt_dynamic static stripped dynamic debug exported keep mini *.xz with_* program_* "
+	      "library_* one_segment");
 	rmdir(dir);
 }
 
@@ -642,16 +647,79 @@ START_TEST(symbols_packed_in_the_file)
 }
 END_TEST
 
+/* --- without section headers */
+
+static void cut_off(Elf64_Ehdr *h)
+{
+	h->e_shoff = 0;
+	h->e_shentsize = h->e_shnum = h->e_shstrndx = 0;
+}
+static void beyond_the_file(Elf64_Ehdr *h)
+{
+	h->e_shoff = 1ull << 40;
+}
+static void in_the_code(Elf64_Ehdr *h)
+{
+	h->e_shoff = h->e_entry ? h->e_entry & 0xfffff : 0x1000;
+}
+static void in_the_program_headers(Elf64_Ehdr *h)
+{
+	h->e_shoff = h->e_phoff;
+}
+
+static void (*const spoilers[])(Elf64_Ehdr *h) = {cut_off, beyond_the_file, in_the_code, in_the_program_headers};
+static const char *const dynamic_files[] = {
+	"program_sysv", "program_gnu", "library_sysv", "library_gnu", "one_segment", "ibt_dynamic", "dynamic", LIBC};
+
+/* Exported functions and stubs as the section headers have them, at each address; a label is of its own address alone.
+ */
+START_TEST(names_without_section_headers)
+{
+	const char *file = dynamic_files[(size_t)_i / COUNT(spoilers)];
+	char path[300];
+	char *data;
+	size_t size, named = 0;
+	snprintf(path, sizeof(path), "%s%s%s", file[0] == '/' ? "" : dir, file[0] == '/' ? "" : "/", file);
+	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+	ck_assert_int_eq(fd_slurp(fd, 64 << 20, &data, &size), 0);
+	struct symtab *expect = NULL, *s = NULL;
+	struct err e = {0};
+	ck_assert_int_eq(read_image(data, size, &expect, NULL), 0);
+	spoilers[(size_t)_i % COUNT(spoilers)]((Elf64_Ehdr *)(void *)data);
+	ck_assert_msg(read_image(data, size, &s, &e) == 0, "%s: %s", file, e.text);
+	const uint64_t base = strcmp(file, "one_segment") ? 0 : 0x400000;
+	for (uint64_t vaddr = base; vaddr < base + size; vaddr++) {
+		uint64_t at, expect_at;
+		const char *name = symtab_find(s, vaddr, vaddr, &at);
+		const char *right = symtab_find(expect, vaddr, vaddr, &expect_at);
+		named += right != NULL;
+		ck_assert_msg(right ? name && !strcmp(name, right) && at == expect_at : !name, "%s, %llx: %s, not %s",
+			file, (unsigned long long)vaddr, name, right);
+	}
+	ck_assert_uint_ge(named, 32);
+	ck_assert_uint_eq(s->count, expect->count);
+	symtab_free(s);
+	symtab_free(expect);
+	free(data);
+}
+END_TEST
+
 START_TEST(libc_truncated_at_every_64th_byte)
 {
 	fd_auto fd = fd_open(AT_FDCWD, LIBC, O_RDONLY, 0);
 	char *data;
 	size_t size;
 	ck_assert_int_eq(fd_slurp(fd, 64 << 20, &data, &size), 0);
-	for (size_t cut = 0; cut < size; cut += 64) {
+	struct symtab *whole = NULL;
+	ck_assert_int_eq(read_image(data, size, &whole, NULL), 0);
+	/* in steps that are no power of 2, fine where the tables are */
+	for (size_t cut = 0; cut < size; cut += cut < 256 << 10 ? 64 : 4096 + 8) {
 		struct symtab *s = NULL;
-		ck_assert_msg(read_image(data, cut, &s, NULL) < 0, "%zu bytes", cut);
+		int r = read_image(data, cut, &s, NULL);
+		ck_assert_msg(r < 0 || s->count <= whole->count, "%zu bytes", cut);
+		symtab_free(s);
 	}
+	symtab_free(whole);
 	free(data);
 }
 END_TEST
@@ -685,6 +753,7 @@ UNIT_SUITE(symtab)
 	tcase_add_loop_test(t, same_as_binutils, 0, COUNT(files));
 	tcase_add_test(t, stripped_static_program_has_none);
 	tcase_add_loop_test(t, symbols_packed_in_the_file, 0, COUNT(packed));
+	tcase_add_loop_test(t, names_without_section_headers, 0, COUNT(dynamic_files) * COUNT(spoilers));
 	tcase_add_test(t, libc_truncated_at_every_64th_byte);
 	tcase_add_test(t, the_vdso_in_memory);
 	suite_add_tcase(s, t);

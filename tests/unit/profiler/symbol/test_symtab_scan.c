@@ -39,9 +39,10 @@ static bool is_stub(const char *name)
 static const char *const files[] = {"/proc/self/exe", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/perl",
 	"/usr/lib/x86_64-linux-gnu/libstdc++.so.6"};
 
+/* The second half of the rows is without section headers. */
 START_TEST(as_the_table_says)
 {
-	struct elf_memory image = map(files[_i]);
+	struct elf_memory image = map(files[(size_t)_i % LENGTH(files)]);
 	struct symtab *table;
 	struct err e = {0};
 	const size_t n = 200000;
@@ -49,6 +50,10 @@ START_TEST(as_the_table_says)
 	const char **names = malloc(n * sizeof(*names));
 	const uint64_t step = 13 + image.size / n; /* of a large program nothing is at the first addresses */
 	size_t named = 0;
+	if ((size_t)_i >= LENGTH(files)) {
+		ck_assert_int_eq(mprotect((void *)image.data, image.size, PROT_READ | PROT_WRITE), 0);
+		((Elf64_Ehdr *)image.data)->e_shoff = image.size;
+	}
 	ck_assert_msg(symtab_read(elf_source_memory(&image), SIZE_MAX, &table, &e) == 0, "%s", e.text);
 	for (size_t i = 0; i < n; i++)
 		vaddrs[i] = i * step;
@@ -59,10 +64,11 @@ START_TEST(as_the_table_says)
 			continue;
 		named += expect != NULL;
 		ck_assert_msg(expect ? names[i] && !strcmp(names[i], expect) : !names[i], "%s, %llx: %s, not %s",
-			files[_i], (unsigned long long)vaddrs[i], names[i] ? names[i] : "nothing",
-			expect ? expect : "nothing");
+			files[(size_t)_i % LENGTH(files)], (unsigned long long)vaddrs[i],
+			names[i] ? names[i] : "nothing", expect ? expect : "nothing");
 	}
-	ck_assert_uint_gt(named, 1000);
+	if ((size_t)_i != LENGTH(files)) /* this program exports nothing */
+		ck_assert_uint_gt(named, 1000);
 	symtab_free(table);
 	free(vaddrs);
 	free(names);
@@ -178,7 +184,7 @@ UNIT_SUITE(symtab_scan)
 	Suite *s = suite_create("symtab_scan");
 	TCase *t = tcase_create("symtab_scan");
 	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, as_the_table_says, 0, LENGTH(files));
+	tcase_add_loop_test(t, as_the_table_says, 0, 2 * LENGTH(files));
 	tcase_add_test(t, no_table_in_the_first_section);
 	tcase_add_test(t, ten_million_symbols_take_no_memory);
 	suite_add_tcase(s, t);
