@@ -123,11 +123,8 @@ static void choose_names(const struct search *s, const char **names)
 		bool open =
 			reach.open.name && s->vaddrs[i] < reach.end && (sized_too || reach.open.start >= label_floor);
 		bool label = reach.open.rank >= SYMTAB_RANK_LABEL;
-		bool over = !w->sized.name || (!label && is_better(&reach.open, &w->sized));
-		if (open && over)
-			names[i] = reach.open.name;
-		else
-			names[i] = w->sized.name;
+		bool over = open && (!w->sized.name || (!label && is_better(&reach.open, &w->sized)));
+		names[i] = over ? reach.open.name : w->sized.name;
 	}
 }
 

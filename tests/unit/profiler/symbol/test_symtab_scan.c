@@ -108,6 +108,32 @@ START_TEST(no_table_in_the_first_section)
 }
 END_TEST
 
+static const int bindings[] = {STB_GLOBAL, STB_WEAK, STB_LOCAL};
+
+/* As in a relocatable file, which has no addresses. */
+START_TEST(a_function_at_address_0)
+{
+	struct elf_memory image = map(files[1]);
+	ck_assert_int_eq(mprotect((void *)image.data, image.size, PROT_READ | PROT_WRITE), 0);
+	const Elf64_Ehdr *h = image.data;
+	const Elf64_Shdr *s = (const Elf64_Shdr *)((const char *)image.data + h->e_shoff);
+	while (s->sh_type != SHT_DYNSYM)
+		s++;
+	Elf64_Sym *sym = (Elf64_Sym *)((char *)image.data + s->sh_offset);
+	while (!sym->st_shndx || ELF64_ST_TYPE(sym->st_info) != STT_FUNC)
+		sym++;
+	sym->st_info = ELF64_ST_INFO(bindings[_i], STT_FUNC);
+	sym->st_value = 0;
+	sym->st_size = 16;
+	const uint64_t vaddrs[] = {0, 15, 16};
+	const char *names[LENGTH(vaddrs)];
+	ck_assert_int_eq(symtab_scan_symbols(&image, vaddrs, NULL, LENGTH(vaddrs), names, NULL), 0);
+	ck_assert(names[0] && names[0][0] && names[1] == names[0]);
+	ck_assert_ptr_null(names[2]);
+	munmap((void *)image.data, image.size);
+}
+END_TEST
+
 /* --- ten million symbols: a file of holes, but for its headers, its names and one symbol in a thousand */
 
 #define MANY MANY_OF(10000000ull)
@@ -186,6 +212,7 @@ UNIT_SUITE(symtab_scan)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, as_the_table_says, 0, 2 * LENGTH(files));
 	tcase_add_test(t, no_table_in_the_first_section);
+	tcase_add_loop_test(t, a_function_at_address_0, 0, LENGTH(bindings));
 	tcase_add_test(t, ten_million_symbols_take_no_memory);
 	suite_add_tcase(s, t);
 	return s;
