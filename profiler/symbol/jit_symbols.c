@@ -21,6 +21,7 @@ struct jit {
 	char *dump_path; /* NULL: none is mapped */
 	struct perf_map *map;
 	struct jitdump *dump;
+	bool map_denied, dump_denied;
 	size_t held; /* of the room */
 	int64_t refreshed;
 };
@@ -119,13 +120,15 @@ static int read_dump(struct jit *j, const struct file *f)
 	return r < 0 ? r : jitdump_read(j->dump, f, &e);
 }
 
-static void read_on(struct jit *j, target_file_open_fn *open, void *arg, const char *path,
+/* False: it may not be opened. */
+static bool read_on(struct jit *j, target_file_open_fn *open, void *arg, const char *path,
 	int (*read_some)(struct jit *j, const struct file *f))
 {
 	struct file f;
-	int r = 1;
-	if (open(arg, path, &f) < 0)
-		return;
+	int r = open(arg, path, &f);
+	if (r < 0)
+		return r != -EACCES;
+	r = 1;
 	for (int i = 0; i < SLICES && r > 0; i++) {
 		if (!j->room->left) {
 			j->room->truncated++;
@@ -135,6 +138,12 @@ static void read_on(struct jit *j, target_file_open_fn *open, void *arg, const c
 		update_memory_use(j);
 	}
 	file_close(&f);
+	return true;
+}
+
+static void format_map_path(const struct jit *j, char *ret, size_t size)
+{
+	snprintf(ret, size, "/tmp/perf-%u.map", j->pid);
 }
 
 void jit_refresh(struct jit *j, int64_t now, target_file_open_fn *open, void *arg)
@@ -142,11 +151,25 @@ void jit_refresh(struct jit *j, int64_t now, target_file_open_fn *open, void *ar
 	char path[48];
 	for (int i = 0; j && i < PARENTS_MAX && j->refreshed != now; i++, j = j->parent) {
 		j->refreshed = now;
-		snprintf(path, sizeof(path), "/tmp/perf-%u.map", j->pid);
-		read_on(j, open, arg, path, read_map);
-		if (j->dump_path)
-			read_on(j, open, arg, j->dump_path, read_dump);
+		format_map_path(j, path, sizeof(path));
+		j->map_denied = !read_on(j, open, arg, path, read_map);
+		j->dump_denied = j->dump_path && !read_on(j, open, arg, j->dump_path, read_dump);
 	}
+}
+
+const char *jit_denied(const struct jit *j, char ret[static PATH_MAX])
+{
+	for (int i = 0; j && i < PARENTS_MAX; i++, j = j->parent) {
+		if (j->dump_denied) {
+			snprintf(ret, PATH_MAX, "%s", j->dump_path);
+			return ret;
+		}
+		if (j->map_denied) {
+			format_map_path(j, ret, PATH_MAX);
+			return ret;
+		}
+	}
+	return NULL;
 }
 
 bool jit_find(const struct jit *j, uint64_t address, const char **ret_name, const char **ret_file, uint32_t *ret_line)

@@ -11,6 +11,7 @@
 
 #include "profiler/elf/target_file.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +36,11 @@ struct jit *jit_ref(struct jit *j);
 struct jit *jit_unref(struct jit *j); /* NULL is fine; returns NULL */
 /* Reads on in the files, once for each `now`, however often it is called. */
 void jit_refresh(struct jit *j, int64_t now, target_file_open_fn *open, void *arg);
+/*
+ * The path of a file beneath the target's tree that the last jit_refresh might not open (EACCES): the process's own, or
+ * one of those it was forked from. Into `ret`, or NULL. Where a directory is in the way the file may not exist.
+ */
+const char *jit_denied(const struct jit *j, char ret[static PATH_MAX]);
 /*
  * Finds the name of the code at an address. The file is "" and the line 0 where they are not known. Valid until the
  * next jit_refresh.

@@ -107,8 +107,11 @@ static int64_t jit_location(struct profile_builder *b, const struct stack_frame 
 {
 	struct profile_function fn = {0};
 	struct profile_line line = {0};
-	if (!jit_find(f->jit, f->vaddr, &fn.name, &fn.file, &line.line))
+	if (!jit_find(f->jit, f->vaddr, &fn.name, &fn.file, &line.line)) {
+		if (!b->jit_denied[0])
+			jit_denied(f->jit, b->jit_denied);
 		return profile_named_location(b->p, PROFILE_NONE, 0, "[anon]");
+	}
 	int64_t id = profile_function(b->p, &fn);
 	line.function = (uint32_t)id;
 	/* code is moved and thrown away: no address */

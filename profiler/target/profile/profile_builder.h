@@ -21,6 +21,7 @@ struct profile_builder {
 	uint64_t n_samples;
 	size_t n_fixed; /* labels that every sample has */
 	bool kernel_nameless;
+	char jit_denied[PATH_MAX]; /* the first file that would have named code made at run time; "": none */
 	const struct module *quarantined[QUARANTINE_MAX];
 	unsigned n_quarantined;
 	char user_keys[LABELS_MAX][72];

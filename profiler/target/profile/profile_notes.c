@@ -462,6 +462,11 @@ int profile_notes_add_comments(struct profile_builder *b)
 	if (r == 0 && b->kernel_nameless && t->engine->symbols.kallsyms_none.code)
 		r = add_comment(b, "functions of the kernel have no names, [kernel] alone: %s",
 			t->engine->symbols.kallsyms_none.text);
+	if (r == 0 && b->jit_denied[0])
+		r = add_comment(b,
+			"[anon] code made at run time has no names, as the profiler may not read them (%s); it may if "
+			"others may, as with umask 022: %s",
+			strerror(EACCES), b->jit_denied);
 	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
 		r = add_comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
 	if (r == 0 && target_files_broken(t->engine->symbols.files))

@@ -185,6 +185,40 @@ START_TEST(a_link_in_place_of_the_map_is_not_followed)
 }
 END_TEST
 
+static int open_denied(void *arg, const char *path, struct file *ret)
+{
+	return strstr(path, arg) ? -EACCES : open_here(NULL, path, ret);
+}
+
+static const struct {
+	const char *denied, *dump, *expect;
+} denials[] = {
+	{"perf-7.map", "", "/tmp/perf-7.map"},
+	{"perf-6.map", "", "/tmp/perf-6.map"}, /* the parent's */
+	{"perf-8.map", "", NULL},
+	{"nothing", "/tmp/jit-7.dump", NULL}, /* neither file is there */
+	{"jit-7.dump", "/tmp/jit-7.dump", "/tmp/jit-7.dump"},
+	{"/tmp/", "/tmp/jit-7.dump", "/tmp/jit-7.dump"},
+};
+
+START_TEST(a_file_that_may_not_be_read_is_told)
+{
+	struct jit *parent, *j;
+	char path[PATH_MAX];
+	const char *expect = denials[_i].expect;
+	ck_assert_int_eq(jit_new(6, "", NULL, &room, &parent), 0);
+	ck_assert_int_eq(jit_new(7, denials[_i].dump, parent, &room, &j), 0);
+	ck_assert_ptr_null(jit_denied(j, path));
+	jit_refresh(j, 1, open_denied, (void *)denials[_i].denied);
+	const char *denied = jit_denied(j, path);
+	ck_assert_msg(expect ? denied && !strcmp(denied, expect) : !denied, "%s: %s", denials[_i].denied, denied);
+	jit_refresh(j, 2, open_here, NULL); /* it may be by now */
+	ck_assert_ptr_null(jit_denied(j, path));
+	jit_unref(j);
+	jit_unref(parent);
+}
+END_TEST
+
 START_TEST(all_of_them_share_one_limit)
 {
 	struct jit *a, *b;
@@ -220,6 +254,7 @@ UNIT_SUITE(jit_symbols)
 	tcase_add_test(t, a_child_has_its_own_names_and_its_parents);
 	tcase_add_test(t, a_jitdump_is_found_by_its_mapping);
 	tcase_add_test(t, a_link_in_place_of_the_map_is_not_followed);
+	tcase_add_loop_test(t, a_file_that_may_not_be_read_is_told, 0, sizeof(denials) / sizeof(denials[0]));
 	tcase_add_test(t, all_of_them_share_one_limit);
 	suite_add_tcase(s, t);
 	return s;

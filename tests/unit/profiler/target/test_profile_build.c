@@ -8,6 +8,7 @@
 #include "tests/unit/support/suite.h"
 
 #include <check.h>
+#include <errno.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define REAL 1700000000123456789
@@ -228,6 +229,53 @@ START_TEST(events_without_a_sample_are_in_the_profile_and_told)
 }
 END_TEST
 
+/* --- code made at run time */
+
+static int open_map(void *arg, const char *path, struct file *ret)
+{
+	return strstr(path, arg) ? -EACCES : -ENOENT;
+}
+
+#define NO_NAMES                                                                                                       \
+	"[anon] code made at run time has no names, as the profiler may not read them (Permission denied); it may if " \
+	"others may, as with umask 022: "
+static const struct {
+	const char *denied;
+	uint32_t pid, pid_too; /* of frames; 0: none */
+	const char *comment;   /* NULL: none */
+} unread[] = {
+	{"/perf-7.map", 7, 7, NO_NAMES "/tmp/perf-7.map"},
+	{"/perf-", 7, 8, NO_NAMES "/tmp/perf-7.map"}, /* one note for all */
+	{"/perf-8.map", 7, 8, NO_NAMES "/tmp/perf-8.map"},
+	{"/perf-9.map", 7, 8, NULL},
+	{"/perf-7.map", 0, 0, NULL},
+};
+
+START_TEST(a_map_that_may_not_be_read_is_told_once)
+{
+	const uint32_t pids[] = {unread[_i].pid, unread[_i].pid_too};
+	unsigned told = 0;
+	for (size_t i = 0; i < LENGTH(pids) && pids[i]; i++) {
+		struct jit *j;
+		ck_assert_int_eq(jit_new(pids[i], "", NULL, &engine.symbols.jit_room, &j), 0);
+		jit_refresh(j, 1, open_map, (void *)unread[_i].denied);
+		const struct stack_frame f = {.kind = FRAME_JIT, .jit = j, .vaddr = 0x1000};
+		aggregate_add_at(window.counts[CPU], &f, 1, &(struct sample_origin){0, 0, "", "", "", NULL},
+			&(struct sample_detail){0, 0}, 1, 1);
+		jit_unref(j);
+	}
+	struct profile *p = build(CPU);
+	for (size_t i = 0; i < profile_comments(p); i++)
+		if (!strncmp(profile_comment_get(p, i), "[anon]", strlen("[anon]"))) {
+			told++;
+			ck_assert_ptr_nonnull(unread[_i].comment);
+			ck_assert_str_eq(profile_comment_get(p, i), unread[_i].comment);
+		}
+	ck_assert_uint_eq(told, unread[_i].comment ? 1 : 0);
+	profile_free(p);
+}
+END_TEST
+
 /* --- types and values */
 
 static const struct {
@@ -313,6 +361,7 @@ UNIT_SUITE(profile_build)
 	tcase_add_test(t, samples_are_as_far_apart_as_they_were);
 	tcase_add_test(t, a_sample_says_whose_it_is);
 	tcase_add_loop_test(t, events_without_a_sample_are_in_the_profile_and_told, 0, LENGTH(unsampled));
+	tcase_add_loop_test(t, a_map_that_may_not_be_read_is_told_once, 0, LENGTH(unread));
 	tcase_add_loop_test(t, each_event_has_its_types, 0, LENGTH(types));
 	tcase_add_loop_test(t, objects_are_rounded, 0, 4);
 	suite_add_tcase(s, t);
