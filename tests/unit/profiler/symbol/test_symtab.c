@@ -666,8 +666,20 @@ static void in_the_program_headers(Elf64_Ehdr *h)
 {
 	h->e_shoff = h->e_phoff;
 }
+/* As lld writes them: code begins where it begins, so not where a stub might. */
+static void segment_unaligned(Elf64_Ehdr *h)
+{
+	Elf64_Phdr *p = (Elf64_Phdr *)(void *)((char *)h + h->e_phoff);
+	cut_off(h);
+	while (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+		p++;
+	p->p_vaddr += 4;
+	p->p_offset += 4;
+	p->p_filesz -= 4;
+}
 
-static void (*const spoilers[])(Elf64_Ehdr *h) = {cut_off, beyond_the_file, in_the_code, in_the_program_headers};
+static void (*const spoilers[])(Elf64_Ehdr *h) = {
+	cut_off, beyond_the_file, in_the_code, in_the_program_headers, segment_unaligned};
 static const char *const dynamic_files[] = {
 	"program_sysv", "program_gnu", "library_sysv", "library_gnu", "one_segment", "ibt_dynamic", "dynamic", LIBC};
 
