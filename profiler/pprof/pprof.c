@@ -3,6 +3,7 @@
 
 #include "oci/base/array.h"
 #include "oci/base/string_table.h"
+#include "profiler/pprof/frame_drop.h"
 #include "profiler/pprof/profile.pb-c.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 #define VARINT_MAX 10		  /* bytes */
 #define UNPACKED_MAX (512u << 20) /* memory that protobuf-c may take for a file: 2 bytes of input can cost 100 */
 #define FRAMES_MAX (32u << 20)	  /* frames of a file with all inlined lines written out: 10 bytes can cost 10^6 */
+#define SUMS_MAX (256u << 20)	  /* a reader may sum by type what each frame, function and text has */
 #define TEXT_MAX (64u << 10)	  /* strings are cut there; each may be named a million times */
 
 typedef Perftools__Profiles__Profile Profile;
@@ -46,8 +48,8 @@ struct writer {
 		const char *text;
 		int64_t number;
 	} recent[RECENT]; /* the same few texts are in the labels of every sample */
-	uint8_t *ids;	  /* of one sample, packed */
-	size_t ids_room;
+	uint8_t *numbers; /* of one sample, packed: its locations, then its values */
+	size_t numbers_room;
 	struct packed_labels {
 		const struct profile_label *labels; /* they never move; an empty set has the address of the next one */
 		size_t n_labels;
@@ -111,7 +113,7 @@ static int64_t find_string_index(struct writer *w, const char *text)
 	return w->recent[at].number;
 }
 
-static ValueType value_type(struct writer *w, const struct profile_type *t)
+static ValueType make_value_type(struct writer *w, const struct profile_type *t)
 {
 	ValueType v = PERFTOOLS__PROFILES__VALUE_TYPE__INIT;
 	v.type = find_string_index(w, t->type);
@@ -123,15 +125,15 @@ static void put_info(struct writer *w)
 {
 	const struct profile_info *info = profile_info(w->p);
 	Profile piece = PERFTOOLS__PROFILES__PROFILE__INIT;
-	ValueType types[PROFILE_TYPES_MAX], *pointers[PROFILE_TYPES_MAX];
-	ValueType period = value_type(w, &info->period_type);
+	ValueType period = make_value_type(w, &info->period_type);
 	for (unsigned i = 0; i < info->n_types; i++) {
-		types[i] = value_type(w, &info->types[i]);
-		pointers[i] = &types[i];
+		Profile one = PERFTOOLS__PROFILES__PROFILE__INIT;
+		ValueType type = make_value_type(w, &info->types[i]);
+		one.n_sample_type = 1;
+		one.sample_type = &(ValueType *){&type};
+		write_message(w, &one);
 	}
-	piece.n_sample_type = info->n_types;
-	piece.sample_type = pointers;
-	piece.default_sample_type = types[profile_default_type(w->p)].type;
+	piece.default_sample_type = find_string_index(w, info->types[profile_default_type(w->p)].type);
 	piece.time_nanos = info->time_ns;
 	piece.duration_nanos = info->duration_ns;
 	piece.period_type = &period;
@@ -260,21 +262,18 @@ static uint8_t *put_field_key(uint8_t *to, unsigned number, size_t n)
 	return put_varint(put_varint(to, number << 3 | 2), n);
 }
 
-static int pack_ids(struct writer *w, const struct profile_sample *s, size_t *ret_n)
+static int pack_numbers(struct writer *w, const struct profile_sample *s, size_t *ret_ids, size_t *ret_values)
 {
-	if (s->n * VARINT_MAX > w->ids_room) {
-		free(w->ids);
-		w->ids_room = 2 * s->n * VARINT_MAX;
-		w->ids = malloc(w->ids_room);
-		if (!w->ids) {
-			w->ids_room = 0;
-			return -ENOMEM;
-		}
-	}
-	uint8_t *at = w->ids;
+	const unsigned n_types = profile_info(w->p)->n_types;
+	if (array_reserve(&w->numbers, &w->numbers_room, (s->n + n_types) * VARINT_MAX, 1, 0) < 0)
+		return -ENOMEM;
+	uint8_t *at = w->numbers;
 	for (size_t k = 0; k < s->n; k++)
 		at = put_varint(at, (uint64_t)s->locations[k] + 1);
-	*ret_n = (size_t)(at - w->ids);
+	*ret_ids = (size_t)(at - w->numbers);
+	for (unsigned i = 0; i < n_types; i++)
+		at = put_varint(at, (uint64_t)s->values[i]);
+	*ret_values = (size_t)(at - w->numbers) - *ret_ids;
 	return 0;
 }
 
@@ -284,16 +283,12 @@ static int pack_ids(struct writer *w, const struct profile_sample *s, size_t *re
 static int put_sample(struct writer *w, const struct profile_sample *s)
 {
 	enum { LOCATION_ID = 1, VALUE = 2, SAMPLE = 2 }; /* fields of Sample, and of Profile */
-	uint8_t ids_head[2 * VARINT_MAX], values[PROFILE_TYPES_MAX * VARINT_MAX], values_head[2 * VARINT_MAX],
-		head[2 * VARINT_MAX], *at = values;
+	uint8_t ids_head[2 * VARINT_MAX], values_head[2 * VARINT_MAX], head[2 * VARINT_MAX];
 	const struct packed_labels *labels = pack_labels(w, s);
-	size_t n_ids = 0;
-	int r = labels ? pack_ids(w, s, &n_ids) : -ENOMEM;
+	size_t n_ids = 0, n_values = 0;
+	int r = labels ? pack_numbers(w, s, &n_ids, &n_values) : -ENOMEM;
 	if (r < 0)
 		return r;
-	for (unsigned i = 0; i < profile_info(w->p)->n_types; i++)
-		at = put_varint(at, (uint64_t)s->values[i]);
-	size_t n_values = (size_t)(at - values);
 	size_t n_ids_head = (size_t)(put_field_key(ids_head, LOCATION_ID, n_ids) - ids_head),
 	       n_values_head = (size_t)(put_field_key(values_head, VALUE, n_values) - values_head),
 	       n_head =
@@ -301,9 +296,9 @@ static int put_sample(struct writer *w, const struct profile_sample *s)
 				head);
 	append_data(&w->base, n_head, head);
 	append_data(&w->base, n_ids_head, ids_head);
-	append_data(&w->base, n_ids, w->ids);
+	append_data(&w->base, n_ids, w->numbers);
 	append_data(&w->base, n_values_head, values_head);
-	append_data(&w->base, n_values, values);
+	append_data(&w->base, n_values, w->numbers + n_ids);
 	append_data(&w->base, labels->n, labels->bytes);
 	return 0;
 }
@@ -361,7 +356,7 @@ out:
 	for (size_t i = 0; i < PACKED; i++)
 		free(w->packed[i].bytes);
 	free(w->out);
-	free(w->ids);
+	free(w->numbers);
 	free(w);
 	return r;
 }
@@ -394,6 +389,11 @@ static void budget_free(void *arg, void *pointer)
 struct file_location {	 /* one of the file; beside each other, because every frame of the file is looked up here */
 	uint32_t id;	 /* in the profile */
 	uint32_t frames; /* in the file: its lines, or 1 */
+	enum hidden {	 /* by drop_frames: none of its functions; an inlined one; the one that has the code */
+		HIDDEN_NONE,
+		HIDDEN_INLINED,
+		HIDDEN_ALL
+	} hidden;
 };
 
 struct hook_input {
@@ -404,11 +404,15 @@ struct hook_input {
 	struct string_table mapping_ids, function_ids, location_ids; /* id in the file -> its index there */
 	uint32_t *mappings, *functions;				     /* index -> number in the profile */
 	struct file_location *locations;
+	struct frame_drop drop;
+	uint8_t *string_hidden;	  /* by string: 0: unknown yet, 1: is not hidden, 2: is hidden */
+	uint8_t *function_hidden; /* by index */
+	struct profile_type *types;
 	struct profile_line *lines; /* scratch for one location */
 	uint32_t *stack;	    /* scratch for one sample */
 	size_t stack_room;
 	uint64_t total; /* frames so far */
-	bool cut_lines, cut_labels;
+	bool cut_lines, cut_labels, no_drop;
 };
 
 static const char *get_string(struct hook_input *r, int64_t i)
@@ -447,21 +451,32 @@ static uint32_t find_id(struct hook_input *r, const struct string_table *ids, ui
 	return at < 0 ? 0 : (uint32_t)at;
 }
 
+/* Refuses what a reader could not sum by type: `n` things with a sum of each type. */
+static void check_sums(struct hook_input *r, uint64_t n)
+{
+	if (n * r->in->n_sample_type > SUMS_MAX && !r->code)
+		r->code =
+			err_say(r->e, -EFBIG, "it has too many sample types (%zu) for its size", r->in->n_sample_type);
+}
+
 static void read_info(struct hook_input *r)
 {
 	const Profile *in = r->in;
 	struct profile_info info = {.time_ns = in->time_nanos, .duration_ns = in->duration_nanos, .period = in->period};
 
-	if (in->n_sample_type < 1 || in->n_sample_type > PROFILE_TYPES_MAX) {
-		r->code = err_say(
-			r->e, -EBADMSG, "it has %zu sample types, not 1 to %d", in->n_sample_type, PROFILE_TYPES_MAX);
+	info.types = r->types = calloc(in->n_sample_type + 1, sizeof(*r->types));
+	if (!in->n_sample_type)
+		r->code = err_say(r->e, -EBADMSG, "it has no sample type");
+	else if (!r->types)
+		check_returned_id(r, -ENOMEM);
+	if (r->code)
 		return;
-	}
 	info.n_types = (unsigned)in->n_sample_type;
 	for (unsigned i = 0; i < info.n_types; i++) {
 		const ValueType *t = in->sample_type[i];
-		info.types[i] = (struct profile_type){get_string(r, t->type), get_string(r, t->unit)};
+		r->types[i] = (struct profile_type){get_string(r, t->type), get_string(r, t->unit)};
 	}
+	check_sums(r, in->n_function + in->n_string_table);
 	if (in->default_sample_type)
 		info.default_type = get_string(r, in->default_sample_type);
 	if (in->period_type)
@@ -491,8 +506,37 @@ static void read_mappings(struct hook_input *r)
 	}
 }
 
+/* A pattern that Go cannot compile hides nothing there either. */
+static void read_drop_frames(struct hook_input *r)
+{
+	const char *drop = get_string(r, r->in->drop_frames), *keep = get_string(r, r->in->keep_frames);
+	if (r->code || !drop[0])
+		return;
+	const int code = frame_drop_open(&r->drop, drop, keep);
+	if (code == -ENOMEM)
+		check_returned_id(r, code);
+	r->no_drop = code < 0;
+}
+
+/* Many functions may have one name, so each text is matched once. */
+static bool is_hidden(struct hook_input *r, const Function *f)
+{
+	const int64_t named = get_string(r, f->name)[0] ? f->name : f->system_name;
+	const char *name = get_string(r, named);
+	if (r->code || !r->drop.drop || r->string_hidden[named])
+		return !r->code && r->drop.drop && r->string_hidden[named] == 2;
+	const int hides = frame_drop_hides(&r->drop, name);
+	if (hides == -EFBIG)
+		r->code = err_say(r->e, -EFBIG, "its drop_frames takes too long");
+	else if (hides < 0)
+		check_returned_id(r, hides);
+	r->string_hidden[named] = hides > 0 ? 2 : 1;
+	return hides > 0;
+}
+
 static void read_functions(struct hook_input *r)
 {
+	read_drop_frames(r);
 	for (size_t i = 0; i < r->in->n_function && !r->code; i++) {
 		const Function *f = r->in->function[i];
 		struct profile_function fresh = {get_string(r, f->name), get_string(r, f->system_name),
@@ -501,23 +545,33 @@ static void read_functions(struct hook_input *r)
 			fresh.name = fresh.system_name[0] ? fresh.system_name : "?";
 		add_id(r, &r->function_ids, f->id, i, "function");
 		r->functions[i] = check_returned_id(r, profile_function(r->out, &fresh));
+		r->function_hidden[i] = is_hidden(r, f);
 	}
 }
 
-static uint32_t read_location(struct hook_input *r, const Location *l)
+/* Adds a location without what drop_frames hides: a function that was inlined there, and those inlined into it. */
+static struct file_location read_location(struct hook_input *r, const Location *l)
 {
-	uint32_t mapping = PROFILE_NONE;
-	if (l->mapping_id)
-		mapping = r->mappings[find_id(r, &r->mapping_ids, l->mapping_id, "mapping")];
+	struct file_location ret = {.frames = l->n_line ? (uint32_t)l->n_line : 1};
+	size_t first = 0;
+	/* go tool pprof, too, reads a location of a mapping that is not in the file: as one without */
+	const int64_t of = string_table_find(&r->mapping_ids, &l->mapping_id, sizeof(l->mapping_id));
+	const uint32_t mapping = of < 0 ? PROFILE_NONE : r->mappings[of];
 	for (size_t k = 0; k < l->n_line && !r->code; k++) {
 		int64_t line = l->line[k]->line;
 		uint32_t function = find_id(r, &r->function_ids, l->line[k]->function_id, "function");
 		r->lines[k] = (struct profile_line){
 			r->functions[function], line > 0 && line <= UINT32_MAX ? (uint32_t)line : 0};
+		if (!r->code && r->function_hidden[function])
+			first = k + 1;
 	}
-	if (l->n_line > PROFILE_LINES_MAX)
-		r->cut_lines = true;
-	return r->code ? 0 : check_returned_id(r, profile_location(r->out, mapping, l->address, r->lines, l->n_line));
+	ret.hidden = !first ? HIDDEN_NONE : first < l->n_line ? HIDDEN_INLINED : HIDDEN_ALL;
+	first = first < l->n_line ? first : 0;
+	const size_t n = l->n_line - first;
+	r->cut_lines |= n > PROFILE_LINES_MAX;
+	if (!r->code)
+		ret.id = check_returned_id(r, profile_location(r->out, mapping, l->address, r->lines + first, n));
+	return ret;
 }
 
 static void read_locations(struct hook_input *r)
@@ -525,9 +579,7 @@ static void read_locations(struct hook_input *r)
 	for (size_t i = 0; i < r->in->n_location && !r->code; i++) {
 		const Location *l = r->in->location[i];
 		add_id(r, &r->location_ids, l->id, i, "location");
-		if (!r->code)
-			r->locations[i] =
-				(struct file_location){read_location(r, l), l->n_line ? (uint32_t)l->n_line : 1};
+		r->locations[i] = read_location(r, l);
 	}
 }
 
@@ -539,31 +591,43 @@ static uint32_t no_stack(struct hook_input *r)
 	return r->code ? 0 : check_returned_id(r, profile_location(r->out, PROFILE_NONE, 0, &line, 1));
 }
 
-/* Puts the sample's stack into r->stack; returns its number of locations. */
+/*
+ * Puts the sample's stack into r->stack; returns its number of locations. What drop_frames hides ends the stack, seen
+ * from the root, with all that it calls (prune.go, Prune): but for frames at the root, which would hide the sample.
+ */
 static size_t read_stack(struct hook_input *r, const Sample *s)
 {
+	size_t first = 0;
+	bool shown = false, cut = false;
 	if (array_reserve(&r->stack, &r->stack_room, s->n_location_id + 1, sizeof(*r->stack), 0) < 0) {
 		check_returned_id(r, -ENOMEM);
 		return 0;
 	}
-	for (size_t k = 0; k < s->n_location_id && !r->code; k++) {
+	for (size_t k = s->n_location_id; k-- > 0 && !r->code;) {
 		uint32_t at = find_id(r, &r->location_ids, s->location_id[k], "location");
 		if (r->code)
 			return 0;
 		r->total += r->locations[at].frames;
 		if (r->total > FRAMES_MAX)
 			r->code = err_say(r->e, -EFBIG, "it has more than %u frames", FRAMES_MAX);
+		check_sums(r, r->total);
 		r->stack[k] = r->locations[at].id;
+		if (shown && !cut && r->locations[at].hidden != HIDDEN_NONE) {
+			first = k + (r->locations[at].hidden == HIDDEN_ALL);
+			cut = true;
+		}
+		shown |= r->locations[at].hidden == HIDDEN_NONE;
 	}
 	if (!s->n_location_id)
 		r->stack[0] = no_stack(r);
-	return s->n_location_id ? s->n_location_id : 1;
+	const size_t n = s->n_location_id - first;
+	memmove(r->stack, r->stack + first, n * sizeof(*r->stack));
+	return n ? n : 1;
 }
 
 static void read_sample(struct hook_input *r, const Sample *s)
 {
 	struct profile_label labels[PROFILE_LABELS_MAX];
-	int64_t values[PROFILE_TYPES_MAX];
 	size_t n_labels = s->n_label;
 	const size_t n = read_stack(r, s);
 
@@ -571,8 +635,6 @@ static void read_sample(struct hook_input *r, const Sample *s)
 		r->code = err_say(r->e, -EBADMSG, "a sample has %zu values, not %zu", s->n_value, r->in->n_sample_type);
 	if (r->code)
 		return;
-	for (unsigned i = 0; i < s->n_value; i++)
-		values[i] = s->value[i];
 	if (n_labels > PROFILE_LABELS_MAX) {
 		n_labels = PROFILE_LABELS_MAX;
 		r->cut_labels = true;
@@ -581,11 +643,11 @@ static void read_sample(struct hook_input *r, const Sample *s)
 		const Label *l = s->label[i];
 		labels[i] = (struct profile_label){.key = get_string(r, l->key),
 			.str = l->str ? get_string(r, l->str) : NULL,
-			.unit = get_string(r, l->num_unit),
+			.unit = l->str ? "" : get_string(r, l->num_unit),
 			.num = l->num};
 	}
 	if (!r->code)
-		check_returned_id(r, profile_sample(r->out, r->stack, n, values, labels, n_labels));
+		check_returned_id(r, profile_sample(r->out, r->stack, n, s->value, labels, n_labels));
 }
 
 static void read_samples(struct hook_input *r)
@@ -596,6 +658,9 @@ static void read_samples(struct hook_input *r)
 		check_returned_id(r, profile_comment(r->out, get_string(r, r->in->comment[i])));
 	if (r->cut_lines && !r->code)
 		check_returned_id(r, profile_comment(r->out, "reader: lines beyond 64 of a location are dropped"));
+	if (r->no_drop && !r->code)
+		check_returned_id(r, profile_comment(r->out, "reader: drop_frames or keep_frames is no pattern that "
+							     "can be used: no frame is dropped"));
 	if (r->cut_labels && !r->code)
 		check_returned_id(r, profile_comment(r->out, "reader: labels beyond 40 of a sample are dropped"));
 }
@@ -614,9 +679,11 @@ static int read_all(struct hook_input *r)
 			n_lines = in->location[i]->n_line;
 	r->mappings = calloc(in->n_mapping + 1, sizeof(*r->mappings));
 	r->functions = calloc(in->n_function + 1, sizeof(*r->functions));
+	r->function_hidden = calloc(in->n_function + 1, sizeof(*r->function_hidden));
+	r->string_hidden = calloc(in->n_string_table + 1, sizeof(*r->string_hidden));
 	r->locations = calloc(in->n_location + 1, sizeof(*r->locations));
 	r->lines = calloc(n_lines + 1, sizeof(*r->lines));
-	if (!r->mappings || !r->functions || !r->locations || !r->lines)
+	if (!r->mappings || !r->functions || !r->function_hidden || !r->string_hidden || !r->locations || !r->lines)
 		return err_set(r->e, -ENOMEM, "cannot build the profile");
 	for (size_t i = 0; !r->code && i < sizeof(stages) / sizeof(stages[0]); i++)
 		stages[i](r);
@@ -630,7 +697,11 @@ static void reader_done(struct hook_input *r)
 	string_table_done(&r->location_ids);
 	free(r->mappings);
 	free(r->functions);
+	free(r->function_hidden);
+	free(r->string_hidden);
+	frame_drop_done(&r->drop);
 	free(r->locations);
+	free(r->types);
 	free(r->lines);
 	free(r->stack);
 }

@@ -19,7 +19,9 @@ int pprof_write(const struct profile *p, uint8_t **ret, size_t *ret_len);
 /*
  * Reads gzip'ed or plain bytes; a foreign but valid file (Go's, perf's) is read too. Dropped are lines and labels
  * beyond the number that a profile holds (a comment says so), line numbers beyond 32 bits, and columns. A file's
- * default sample type stays; without one it is the last type. A sample without a stack gets "[no stack]". The bytes are
- * hostile: -EBADMSG with a sentence for anything else, -EFBIG over a cap.
+ * default sample type stays; without one it is the last type. A sample without a stack gets "[no stack]". As go tool
+ * pprof does, it reads a location of a mapping that is not in the file as one without a mapping, and leaves out frames
+ * that the file's drop_frames hides (frame_drop.h). The bytes are hostile: -EBADMSG with a sentence for anything else,
+ * -EFBIG over a cap.
  */
 int pprof_read(const void *data, size_t len, struct profile **ret, struct err *e);

@@ -35,6 +35,7 @@ _Static_assert(sizeof(struct profile_label) == 3 * sizeof(char *) + 8, "padding"
 
 struct profile {
 	struct profile_info info;
+	struct profile_type *types; /* of `info` */
 	struct string_table strings, mappings, functions, locations, stacks, labels, samples;
 	unsigned *has; /* one set per mapping */
 	size_t has_room;
@@ -127,15 +128,18 @@ static int keep_type(struct profile *p, struct profile_type *t)
 
 int profile_new(const struct profile_info *info, struct profile **ret)
 {
-	if (info->n_types < 1 || info->n_types > PROFILE_TYPES_MAX)
+	if (info->n_types < 1)
 		return -EINVAL;
 	struct profile *p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	p->info = *info;
-	int r = keep_text(p, "") ? 0 : -ENOMEM; /* string 0 */
-	for (unsigned i = 0; !r && i < info->n_types; i++)
-		r = keep_type(p, &p->info.types[i]);
+	p->info.types = p->types = calloc(info->n_types, sizeof(*p->types));
+	int r = p->types && keep_text(p, "") ? 0 : -ENOMEM; /* string 0 */
+	for (unsigned i = 0; !r && i < info->n_types; i++) {
+		p->types[i] = info->types[i];
+		r = keep_type(p, &p->types[i]);
+	}
 	if (!r)
 		r = keep_type(p, &p->info.period_type);
 	if (!r && info->default_type && !(p->info.default_type = keep_text(p, info->default_type)))
@@ -156,6 +160,7 @@ struct profile *profile_free(struct profile *p)
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		string_table_done(tables[i]);
 	profile_lock_strings(p, false);
+	free(p->types);
 	free(p->has);
 	free(p->values);
 	free(p->comments);
@@ -194,9 +199,10 @@ static int64_t name_by_offset(struct profile *p, uint32_t mapping, uint64_t addr
 {
 	char name[256];
 	struct profile_mapping m;
-	if (mapping == PROFILE_NONE)
+	if (mapping != PROFILE_NONE)
+		profile_mapping_get(p, mapping, &m);
+	if (mapping == PROFILE_NONE || !m.file[0])
 		return profile_function(p, &(struct profile_function){.name = "?"});
-	profile_mapping_get(p, mapping, &m);
 	const char *slash = strrchr(m.file, '/');
 	snprintf(name, sizeof(name), "%.200s+0x%" PRIx64, slash ? slash + 1 : m.file, address - m.start + m.offset);
 	return profile_function(p, &(struct profile_function){.name = name});
@@ -354,28 +360,25 @@ const struct profile_info *profile_info(const struct profile *p)
 	return &p->info;
 }
 
-static unsigned stated_default(const struct profile_info *info)
+static bool has_values(const struct profile *p, unsigned type)
 {
-	unsigned i = info->n_types - 1;
-	while (info->default_type && i && strcmp(info->types[i].type, info->default_type) != 0)
-		i--;
-	return info->default_type && strcmp(info->types[i].type, info->default_type) != 0 ? info->n_types - 1 : i;
+	for (size_t i = 0; i < p->samples.count; i++)
+		if (p->values[i * p->info.n_types + type])
+			return true;
+	return false;
 }
 
 unsigned profile_default_type(const struct profile *p)
 {
-	const unsigned stated = stated_default(&p->info);
-	unsigned last = stated;
-	bool any[PROFILE_TYPES_MAX] = {false};
-	struct profile_sample s;
-	for (size_t i = 0; i < profile_samples(p) && !any[stated]; i++) {
-		profile_sample_get(p, i, &s);
-		for (unsigned k = 0; k < p->info.n_types; k++)
-			any[k] |= s.values[k] != 0;
-	}
-	for (unsigned k = 0; !any[stated] && k < p->info.n_types; k++)
-		last = any[k] ? k : last;
-	return last;
+	const unsigned n = p->info.n_types;
+	const int found = p->info.default_type ? profile_type_find(p, p->info.default_type) : -ENOENT;
+	const unsigned stated = found < 0 ? n - 1 : (unsigned)found;
+	unsigned type = n;
+	if (has_values(p, stated))
+		return stated;
+	while (type > 0 && !has_values(p, type - 1))
+		type--;
+	return type ? type - 1 : stated;
 }
 
 size_t profile_samples(const struct profile *p)

@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #define PROFILE_NONE UINT32_MAX
-#define PROFILE_TYPES_MAX 8
 #define PROFILE_LABELS_MAX 40
 #define PROFILE_LINES_MAX 64
 
@@ -35,15 +34,15 @@ struct profile_info {
 	int64_t time_ns; /* start, since the epoch */
 	int64_t duration_ns;
 	unsigned n_types;
-	struct profile_type types[PROFILE_TYPES_MAX];
-	const char *default_type; /* as a file says; NULL: the last one */
+	const struct profile_type *types; /* the caller's, until profile_new has copied them */
+	const char *default_type;	  /* as a file says: the first of that name; NULL: the last one */
 	struct profile_type period_type;
 	int64_t period;
 };
 
 struct profile;
 
-/* -EINVAL: no sample type, or too many */
+/* -EINVAL: no sample type */
 int profile_new(const struct profile_info *info, struct profile **ret);
 struct profile *profile_free(struct profile *p);
 

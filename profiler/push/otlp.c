@@ -47,7 +47,7 @@ struct making {
 	struct string_table strings, attributes, stacks; /* number = index in its table */
 	size_t repeated, repeated_most;			 /* bytes of stacks that several samples of a Profile have */
 	struct protobuf_writer entry, inner, list;	 /* scratch, for one of each at a time */
-	struct protobuf_writer resource, profiles[PROFILE_TYPES_MAX];
+	struct protobuf_writer resource, *profiles;	 /* by type */
 	bool no_memory;
 	const struct profile_label *labels; /* the label set of `of_set` */
 	size_t n_labels;
@@ -491,8 +491,9 @@ static void free_buffers(struct making *m)
 		protobuf_writer_done(all[i]);
 	for (size_t i = 0; i < TABLES; i++)
 		protobuf_writer_done(&m->tables[i]);
-	for (size_t i = 0; i < PROFILE_TYPES_MAX; i++)
+	for (size_t i = 0; m->profiles && i < m->info->n_types; i++)
 		protobuf_writer_done(&m->profiles[i]);
+	free(m->profiles);
 	string_table_done(&m->strings);
 	string_table_done(&m->attributes);
 	string_table_done(&m->stacks);
@@ -529,7 +530,9 @@ int otlp_body(struct push_encoder *j, const struct sample_range *w, struct push_
 	if (r < 0)
 		return err_set(e, r, "cannot make a request");
 	struct making m = {.j = j, .p = part, .info = profile_info(part)};
-	const bool any = put_request(&m, &plain);
+	m.profiles = calloc(m.info->n_types, sizeof(*m.profiles));
+	m.no_memory = !m.profiles;
+	const bool any = m.profiles && put_request(&m, &plain);
 	*ret_bytes = any ? plain.len + m.repeated_most : 0;
 	if (m.no_memory || plain.failed)
 		r = -ENOMEM;

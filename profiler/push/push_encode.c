@@ -16,6 +16,7 @@
  * validation.max-profile-size-bytes is twice that. */
 #define BYTES_MAX ((2u << 20) - (64u << 10))
 #define SAMPLES_MAX 16000 /* its validation.max-profile-stacktrace-samples */
+#define TYPES_MAX 64	  /* each repeats the comments in OTLP */
 #define APART_NS (1000 * 1000)
 #define SPEND_MIN (256u << 20) /* bytes: two seconds */
 #define SPEND_TIMES 32	       /* the file, which is compressed */
@@ -66,9 +67,15 @@ static int init_encoder(struct push_encoder *j)
 {
 	int r = push_labels_find(j->p, j->of, &j->labels);
 	j->info = *profile_info(j->p);
-	const struct profile_type last = j->info.types[j->info.n_types - 1], samples = {"samples", "count"};
-	for (unsigned i = 0; r == 0 && i < j->info.n_types; i++)
-		r = name_type(j, &j->info.types[i], &samples);
+	const unsigned n = j->info.n_types;
+	const struct profile_type last = j->info.types[n - 1], samples = {"samples", "count"};
+	j->named = calloc(n, sizeof(*j->named));
+	if (!j->named)
+		return -ENOMEM;
+	memcpy(j->named, j->info.types, n * sizeof(*j->named));
+	j->info.types = j->named;
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = name_type(j, &j->named[i], &samples);
 	return r < 0 ? r : name_type(j, &j->info.period_type, last.type[0] ? &last : &samples);
 }
 
@@ -251,6 +258,8 @@ static void reset_requests(struct requests *q)
 static int made_of_profile(struct requests *q, const struct profile *p, const struct push_source *of, struct err *e)
 {
 	struct push_encoder j = {.p = p, .of = of};
+	if (profile_info(p)->n_types > TYPES_MAX)
+		return err_say(e, -EFBIG, "it has %u sample types, more than %d", profile_info(p)->n_types, TYPES_MAX);
 	int r = init_encoder(&j);
 	if (r < 0)
 		err_set(e, r, "cannot look at its labels");
@@ -261,6 +270,7 @@ static int made_of_profile(struct requests *q, const struct profile *p, const st
 		r = make_requests(&j, q, 0, profile_samples(p), e);
 	}
 	r = r == -E2BIG ? -EFBIG : r;
+	free(j.named);
 	pushnames_done(&j.types);
 	pushnames_done(&j.names);
 	return r;

@@ -14,10 +14,11 @@ struct push_encoder {
 	const struct profile *p;
 	const struct push_source *of;
 	struct push_labels labels;
-	struct label_names types; /* Pyroscope refuses a profile with a '-' in a sample type */
-	struct label_names names; /* of labels */
-	struct profile_info info; /* the profile's, with names of `types`; there is always a period type */
-	bool no_memory;		  /* noted where it cannot be returned */
+	struct label_names types;   /* Pyroscope refuses a profile with a '-' in a sample type */
+	struct label_names names;   /* of labels */
+	struct profile_info info;   /* the profile's, with names of `types`; there is always a period type */
+	struct profile_type *named; /* the types of `info` */
+	bool no_memory;		    /* noted where it cannot be returned */
 };
 
 struct sample_range {

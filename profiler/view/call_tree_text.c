@@ -19,7 +19,6 @@ struct key {
 };
 
 struct row { /* as many as keys, with the same numbers; a parent's is below its child's */
-	int64_t own[PROFILE_TYPES_MAX], all[PROFILE_TYPES_MAX];
 	uint32_t child, next, depth;
 };
 
@@ -27,7 +26,9 @@ struct tree {
 	const struct profile *p;
 	struct string_table keys;
 	struct row *rows;
-	size_t room;
+	int64_t *values; /* by row: the own ones of each type, then those with all callees */
+	size_t room, values_room;
+	unsigned types;
 	uint32_t first;
 	unsigned sorted_by;
 	int64_t least; /* the least such sum of a row that is shown */
@@ -39,6 +40,16 @@ static int64_t add_saturating(int64_t a, int64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
+static int64_t *own_values(const struct tree *t, size_t row)
+{
+	return t->values + row * 2 * t->types;
+}
+
+static int64_t *all_values(const struct tree *t, size_t row)
+{
+	return own_values(t, row) + t->types;
+}
+
 /* The row of a function below another; NONE: at the top */
 static int64_t add_row(struct tree *t, uint32_t parent, const char *name)
 {
@@ -47,9 +58,11 @@ static int64_t add_row(struct tree *t, uint32_t parent, const char *name)
 	int64_t id = string_table_add(&t->keys, &k, sizeof(k));
 	if (id < 0 || (size_t)id < t->room)
 		return id;
-	const size_t had = t->room;
-	if (array_reserve(&t->rows, &t->room, (size_t)id + 1, sizeof(*t->rows), 256) < 0)
+	const size_t had = t->room, width = 2 * t->types * sizeof(*t->values);
+	if (array_reserve(&t->values, &t->values_room, (size_t)id + 1, width, 256) < 0 ||
+		array_reserve(&t->rows, &t->room, (size_t)id + 1, sizeof(*t->rows), 256) < 0)
 		return -ENOMEM;
+	memset(own_values(t, had), 0, (t->room - had) * width);
 	memset(t->rows + had, 0, (t->room - had) * sizeof(*t->rows));
 	return id;
 }
@@ -70,8 +83,8 @@ static int add_sample(struct tree *t, size_t i)
 			t->rows[at].depth = depth++;
 		}
 	}
-	for (unsigned v = 0; at != NONE && v < profile_info(t->p)->n_types; v++)
-		t->rows[at].own[v] = add_saturating(t->rows[at].own[v], s.values[v]);
+	for (unsigned v = 0; at != NONE && v < t->types; v++)
+		own_values(t, (size_t)at)[v] = add_saturating(own_values(t, (size_t)at)[v], s.values[v]);
 	return 0;
 }
 
@@ -79,10 +92,9 @@ static int by_sum(const void *a, const void *b, void *tree)
 {
 	const struct tree *t = tree;
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	const struct row *x = &t->rows[i], *y = &t->rows[k];
-	unsigned v = t->sorted_by;
-	if (x->all[v] != y->all[v])
-		return x->all[v] < y->all[v] ? -1 : 1;
+	const int64_t x = all_values(t, i)[t->sorted_by], y = all_values(t, k)[t->sorted_by];
+	if (x != y)
+		return x < y ? -1 : 1;
 	return i < k ? 1 : i > k ? -1 : 0; /* the list is made backwards: those that came first come first */
 }
 
@@ -90,7 +102,6 @@ static int by_sum(const void *a, const void *b, void *tree)
 static int link_rows(struct tree *t)
 {
 	size_t n = t->keys.count;
-	unsigned types = profile_info(t->p)->n_types;
 	uint32_t *order = calloc(n + 1, sizeof(*order));
 	if (!order)
 		return -ENOMEM;
@@ -99,10 +110,11 @@ static int link_rows(struct tree *t)
 		struct row *r = &t->rows[i];
 		order[i] = (uint32_t)i;
 		r->child = r->next = NONE;
-		for (unsigned v = 0; v < types; v++) {
-			r->all[v] = add_saturating(r->all[v], r->own[v]);
-			if (k->parent != NONE)
-				t->rows[k->parent].all[v] = add_saturating(t->rows[k->parent].all[v], r->all[v]);
+		int64_t *all = all_values(t, i), *above = k->parent == NONE ? NULL : all_values(t, k->parent);
+		for (unsigned v = 0; v < t->types; v++) {
+			all[v] = add_saturating(all[v], own_values(t, i)[v]);
+			if (above)
+				above[v] = add_saturating(above[v], all[v]);
 		}
 	}
 	if (n)
@@ -138,12 +150,12 @@ static void print_row(const struct tree *t, uint32_t i, FILE *out)
 	char buf[64];
 	const struct row *r = &t->rows[i];
 	const struct key *k = t->keys.items[i].data;
-	for (unsigned v = 0; v < profile_info(t->p)->n_types; v++) {
+	for (unsigned v = 0; v < t->types; v++) {
 		const char *unit = profile_info(t->p)->types[v].unit;
 		bool time = is_time(t->p, v);
 		if (time)
-			fprintf(out, "%12s ", top_amount(r->all[v], unit, buf, sizeof(buf)));
-		fprintf(out, "%12s%s", top_amount(r->own[v], unit, buf, sizeof(buf)), time ? "" : " ");
+			fprintf(out, "%12s ", top_amount(all_values(t, i)[v], unit, buf, sizeof(buf)));
+		fprintf(out, "%12s%s", top_amount(own_values(t, i)[v], unit, buf, sizeof(buf)), time ? "" : " ");
 	}
 	fprintf(out, "  %*s", 2 * (int)(r->depth < INDENT_MAX ? r->depth : INDENT_MAX), "");
 	utf8_print(out, profile_string_get(t->p, k->name), NULL);
@@ -156,7 +168,7 @@ static void print_tree(const struct tree *t, FILE *out)
 	print_head(t->p, out);
 	uint32_t i = t->first;
 	while (i != NONE) {
-		const bool shown = t->rows[i].all[t->sorted_by] >= t->least;
+		const bool shown = all_values(t, i)[t->sorted_by] >= t->least;
 		if (shown)
 			print_row(t, i, out);
 		left_out += !shown;
@@ -172,8 +184,8 @@ static void print_tree(const struct tree *t, FILE *out)
 
 int call_tree_text_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out)
 {
-	struct tree t = {.p = p, .sorted_by = type, .least = INT64_MIN};
-	int r = type < profile_info(p)->n_types ? 0 : -EINVAL;
+	struct tree t = {.p = p, .sorted_by = type, .least = INT64_MIN, .types = profile_info(p)->n_types};
+	int r = type < t.types ? 0 : -EINVAL;
 	for (size_t i = 0; r == 0 && i < profile_samples(p); i++)
 		r = add_sample(&t, i);
 	if (r == 0 && least)
@@ -186,6 +198,7 @@ int call_tree_text_write_by(const struct profile *p, unsigned type, uint32_t lea
 	}
 	string_table_done(&t.keys);
 	free(t.rows);
+	free(t.values);
 	return r;
 }
 

@@ -255,9 +255,9 @@ static void free_work(struct work *w)
 int calltree_profile(struct calltree_file *const *files, size_t n, struct profile_symbolize *s, bool sites,
 	struct profile **ret, struct err *e)
 {
-	struct profile_info one = {.n_types = 1, .types = {{"addresses", "count"}}},
+	struct profile_info one = {.n_types = 1, .types = (struct profile_type[]){{"addresses", "count"}}},
 			    info = {.n_types = 1,
-				    .types = {{"calls", "count"}, {"time", "nanoseconds"}},
+				    .types = (struct profile_type[]){{"calls", "count"}, {"time", "nanoseconds"}},
 				    .period_type = {"calls", "count"}};
 	struct work w = {.sites = sites};
 	place_pair **places = calloc(n + 1, sizeof(*places));

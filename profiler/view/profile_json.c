@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* By number of the string that is a function's name. */
+/* By number of the string that is a function's name: a value of each type. */
 struct sums {
-	int64_t (*flat)[PROFILE_TYPES_MAX], (*cum)[PROFILE_TYPES_MAX];
+	int64_t *flat, *cum;
 };
 
 static void put_text(const char *text, FILE *out)
@@ -30,18 +30,19 @@ static void put_values(const char *key, const int64_t *values, unsigned n, FILE 
 
 static int find_sums(const struct profile *p, struct sums *s)
 {
+	const unsigned n = profile_info(p)->n_types;
 	int r = 0;
-	s->flat = calloc(profile_strings(p), sizeof(*s->flat));
-	s->cum = calloc(profile_strings(p), sizeof(*s->cum));
+	s->flat = calloc(profile_strings(p), n * sizeof(*s->flat));
+	s->cum = calloc(profile_strings(p), n * sizeof(*s->cum));
 	if (!s->flat || !s->cum)
 		return -ENOMEM;
-	for (unsigned type = 0; r == 0 && type < profile_info(p)->n_types; type++) {
+	for (unsigned type = 0; r == 0 && type < n; type++) {
 		struct function_totals f;
 		r = function_totals_sum(p, type, &f);
 		for (size_t i = 0; r == 0 && i < f.n; i++) {
-			const int64_t name = profile_string_find(p, f.rows[i].name);
-			s->flat[name][type] = function_totals_clamp(f.rows[i].flat);
-			s->cum[name][type] = function_totals_clamp(f.rows[i].cum);
+			const size_t at = (size_t)profile_string_find(p, f.rows[i].name) * n + type;
+			s->flat[at] = function_totals_clamp(f.rows[i].flat);
+			s->cum[at] = function_totals_clamp(f.rows[i].cum);
 		}
 		if (r == 0)
 			function_totals_done(&f);
@@ -75,15 +76,15 @@ static void put_functions(const struct profile *p, const struct sums *s, FILE *o
 	for (uint32_t i = 0; i < profile_functions(p); i++) {
 		struct profile_function f;
 		profile_function_get(p, i, &f);
-		const int64_t name = profile_string_find(p, f.name);
+		const size_t at = (size_t)profile_string_find(p, f.name) * n;
 		fputs(i ? ",\n{\"name\": " : "\n{\"name\": ", out);
 		put_text(f.name, out);
 		fputs(", \"file\": ", out);
 		put_text(f.file, out);
 		fputs(", ", out);
-		put_values("flat", s->flat[name], n, out);
+		put_values("flat", s->flat + at, n, out);
 		fputs(", ", out);
-		put_values("cum", s->cum[name], n, out);
+		put_values("cum", s->cum + at, n, out);
 		putc('}', out);
 	}
 }

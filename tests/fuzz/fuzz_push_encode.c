@@ -33,7 +33,7 @@ static bool child(struct pb m, uint32_t number, struct pb_field *ret)
 	return false;
 }
 
-static void subtract(const struct push_request *r, int64_t left[PROFILE_TYPES_MAX])
+static void subtract(const struct push_request *r, int64_t *left)
 {
 	struct profile *part;
 	struct pb_field series, sample, raw;
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (enum push_form form = PUSH_PYROSCOPE; form <= PUSH_PUT; form++) {
 		struct push_request *r;
 		size_t n;
-		int64_t left[PROFILE_TYPES_MAX] = {0};
+		int64_t *left = calloc(profile_info(p)->n_types, sizeof(*left));
 		int code = push_requests(form, &limits, &of, p, data, size, &r, &n, &e);
 		if (code < 0 && code != -EFBIG)
 			abort();
@@ -69,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				abort();
 		if (code == 0)
 			push_requests_free(r, n);
+		free(left);
 	}
 	profile_free(p);
 	return 0;

@@ -53,8 +53,10 @@ int main(int argc, char **argv)
 	uint8_t *bytes;
 	if (argc != 4)
 		return fprintf(stderr, "usage: unfold OUT TYPE UNIT <FOLDED\n"), 2;
-	const struct profile_info info = {
-		.n_types = 1, .types = {{argv[2], argv[3]}}, .time_ns = 1700000000000000000, .duration_ns = 1000000000};
+	const struct profile_info info = {.n_types = 1,
+		.types = (struct profile_type[]){{argv[2], argv[3]}},
+		.time_ns = 1700000000000000000,
+		.duration_ns = 1000000000};
 	check(profile_new(&info, &p), "a profile");
 	const int64_t mapping = profile_mapping(p, 0x1000, 0x2000, 0, "/usr/bin/program", "", PROFILE_HAS_FUNCTIONS);
 	check(mapping, "a mapping");

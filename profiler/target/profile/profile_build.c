@@ -201,19 +201,20 @@ static int add_whos(struct profile_builder *b)
 }
 
 /* Converts a sample of the event at hand to the values of the profile's types. */
-static void values_of(const struct profile_builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
+static void values_of(
+	const struct profile_builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_BUILDER_TYPES])
 {
 	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
 	const bool parts = m == MEASURES_ALLOC || m == MEASURES_LIVE_HEAP;
 	const unsigned at = m == MEASURES_LIVE_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
-	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
+	memset(ret, 0, PROFILE_BUILDER_TYPES * sizeof(ret[0]));
 	ret[at] = (int64_t)(parts ? (count + LIVE_HEAP_PART / 2) / LIVE_HEAP_PART : count);
 	ret[at + 1] = (int64_t)weight;
 }
 
 static int add_samples(struct profile_builder *b)
 {
-	int64_t values[PROFILE_TYPES_MAX];
+	int64_t values[PROFILE_BUILDER_TYPES];
 	struct aggregate_sample s;
 	int r = add_whos(b);
 	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
@@ -268,43 +269,47 @@ static int add_part(struct profile_builder *b, uint32_t spec)
 	return r;
 }
 
-static struct profile_info info_of(const struct profile_builder *b)
+/* types: of the event; the returned info names them */
+static struct profile_info info_of(const struct profile_builder *b, struct profile_type types[PROFILE_BUILDER_TYPES])
 {
 	struct profile_info info = {.time_ns = b->w->real,
 		.duration_ns = b->w->duration,
 		.n_types = 2,
-		.types = {{"samples", "count"}, {EVENT_WALL, "nanoseconds"}},
+		.types = types,
 		.period_type = {EVENT_WALL, "nanoseconds"},
 		.period = 1};
+	types[0] = (struct profile_type){"samples", "count"};
+	types[1] = info.period_type;
 	if (b->profile == PROFILE_BUILD_WALL)
 		return info;
 	const struct event_spec *spec = &b->t->desc.events[b->profile];
 	const struct event_kind *k = event_kind(spec->kind);
 	if (k->measure == MEASURES_ALLOC) { /* like Go's, which tools know */
 		info.n_types = 4;
-		info.types[0] = (struct profile_type){"alloc_objects", "count"};
-		info.types[1] = (struct profile_type){"alloc_space", "bytes"};
-		info.types[2] = (struct profile_type){"inuse_objects", "count"};
-		info.types[3] = (struct profile_type){"inuse_space", "bytes"};
+		types[0] = (struct profile_type){"alloc_objects", "count"};
+		types[1] = (struct profile_type){"alloc_space", "bytes"};
+		types[2] = (struct profile_type){"inuse_objects", "count"};
+		types[3] = (struct profile_type){"inuse_space", "bytes"};
 		info.period_type = (struct profile_type){"space", "bytes"};
 		info.period = (int64_t)spec->period;
 		return info;
 	}
 	if (k->measure == MEASURES_CALLS) {
 		info.n_types = spec->with_time ? 2 : 1;
-		info.types[0] = info.period_type = (struct profile_type){"calls", "count"};
-		info.types[1] = (struct profile_type){"time", "nanoseconds"};
+		types[0] = info.period_type = (struct profile_type){"calls", "count"};
+		types[1] = (struct profile_type){"time", "nanoseconds"};
 		return info;
 	}
-	info.types[1].type = info.period_type.type = event_sample_type(spec);
-	info.types[1].unit = info.period_type.unit = k->sample_unit;
+	types[1].type = info.period_type.type = event_sample_type(spec);
+	types[1].unit = info.period_type.unit = k->sample_unit;
 	info.period = k->measure == MEASURES_OFFCPU || spec->value_size ? 1 : (int64_t)spec->period;
 	return info;
 }
 
 static int build_profile(struct profile_builder *b)
 {
-	struct profile_info info = info_of(b);
+	struct profile_type types[PROFILE_BUILDER_TYPES];
+	struct profile_info info = info_of(b, types);
 	int r = profile_new(&info, &b->p);
 	if (r < 0)
 		return r;

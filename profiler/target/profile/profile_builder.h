@@ -8,6 +8,8 @@
 #include "profiler/target/profile/profile_build.h"
 #include "shim/libpillion/abi/label_text.h"
 
+#define PROFILE_BUILDER_TYPES 4 /* of memory: the most that a profile of ours has */
+
 struct profile_builder {
 	const struct window *w;
 	struct target *t;

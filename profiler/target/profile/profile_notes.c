@@ -25,7 +25,7 @@ static int add_loss(struct profile_builder *b, const char *frame, uint64_t count
 	int64_t loc = profile_named_location(b->p, PROFILE_NONE, 0, frame);
 	int64_t set = loc < 0 ? loc : profile_labels_add(b, &nobody, &any_time);
 	/* processes with libpillion write some of these numbers: no value is negative */
-	int64_t values[PROFILE_TYPES_MAX] = {
+	int64_t values[PROFILE_BUILDER_TYPES] = {
 		count < INT64_MAX ? (int64_t)count : INT64_MAX, weight < INT64_MAX ? (int64_t)weight : INT64_MAX};
 	return set < 0 ? (int)set : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1, values, (uint32_t)set);
 }

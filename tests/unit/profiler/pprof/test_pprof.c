@@ -2,6 +2,8 @@
 #include "profiler/pprof/pprof.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/protobuf.h"
+#include "profiler/view/folded.h"
 #include "profiler/view/top_table.h"
 #include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/pages.h"
@@ -69,7 +71,7 @@ static struct profile *build(void)
 	struct profile_info info = {.time_ns = 1700000000123456789,
 		.duration_ns = 60000000000,
 		.n_types = 2,
-		.types = {{"samples", "count"}, {"cpu", "nanoseconds"}},
+		.types = (struct profile_type[]){{"samples", "count"}, {"cpu", "nanoseconds"}},
 		.period_type = {"cpu", "nanoseconds"},
 		.period = 10101010};
 	struct profile *p;
@@ -257,8 +259,15 @@ static const struct {
 		"it names location 1, which does not exist"},
 	{"two locations with one id", BYTES(TYPE TEXT LOCATION LOCATION), -EBADMSG, "location id 1 is there twice"},
 	{"a location with id 0", BYTES(TYPE TEXT "\x22\x00"), -EBADMSG, "location id 0 is not allowed"},
-	{"a location in no mapping of the file", BYTES(TYPE TEXT "\x22\x04\x08\x01\x10\x07"), -EBADMSG,
-		"it names mapping 7, which does not exist"},
+	{"no sample type", BYTES(TEXT LOCATION), -EBADMSG, "it has no sample type"},
+	{"a location in no mapping of the file", BYTES(TYPE TEXT "\x22\x04\x08\x01\x10\x07"), 0, ""},
+	{"drop_frames beyond the table", BYTES(TYPE TEXT "\x38\x63"), -EBADMSG, "it names string 99 of 3"},
+	{"keep_frames beyond the table", BYTES(TYPE TEXT "\x40\x63"), -EBADMSG, "it names string 99 of 3"},
+	{"two mappings with one id", BYTES(TYPE TEXT "\x1a\x02\x08\x01\x1a\x02\x08\x01"), -EBADMSG,
+		"mapping id 1 is there twice"},
+	{"a mapping without a file", BYTES(TYPE TEXT "\x1a\x02\x08\x01\x22\x04\x08\x01\x10\x01"), 0, ""},
+	{"a label with a text, whose unit nothing reads",
+		BYTES(TYPE TEXT LOCATION "\x12\x0e\x0a\x01\x01\x12\x01\x05\x1a\x06\x08\x01\x10\x02\x20\x63"), 0, ""},
 	{"a line of no function of the file", BYTES(TYPE TEXT "\x22\x06\x08\x01\x22\x02\x08\x09"), -EBADMSG,
 		"it names function 9, which does not exist"},
 	{"a line of function 0", BYTES(TYPE TEXT "\x22\x06\x08\x01\x22\x02\x10\x09"), -EBADMSG,
@@ -393,7 +402,8 @@ START_TEST(test_default_type)
 	} rows[] = {
 		{"none said: the last", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01"), 1},
 		{"the first said", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01"), 0},
-		{"both have its name", BYTES(TEXT TYPE "\x0a\x04\x08\x01\x10\x01\x70\x01"), 1},
+		{"both have its name: the first", BYTES(TEXT TYPE "\x0a\x04\x08\x01\x10\x01\x70\x01"), 0},
+		{"none has its name: the last", BYTES(TEXT TYPE "\x0a\x04\x08\x01\x10\x01\x70\x02"), 1},
 		{"the last is empty", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01" VALUES("\x07", "\0")), 0},
 		{"the one said is empty", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01" VALUES("\0", "\x07")), 1},
 		{"the first said, both have some",
@@ -497,10 +507,9 @@ END_TEST
 static const struct {
 	const char *file, *default_type;
 	unsigned n_types;
-	bool same; /* the original has no drop_frames, which pprof applies and we do not */
 } foreign[] = {
-	{"go-cpu", "cpu", 2, true}, {"go-heap", "inuse_space", 4, false},
-	{"go-allocs", "alloc_space", 4, false}, /* its default is the second */
+	{"go-cpu", "cpu", 2}, {"go-heap", "inuse_space", 4}, /* with drop_frames, as the next */
+	{"go-allocs", "alloc_space", 4},		     /* its default is the second */
 };
 
 /* --- go tool pprof, the reference reader */
@@ -601,10 +610,8 @@ START_TEST(test_we_read_what_go_writes)
 	ck_assert_str_eq(a, b);
 	if (have_go()) {
 		write_file(p, copy);
-		if (foreign[_i].same) {
-			same_table(p, original);
-			same_locations(copy, original);
-		}
+		same_table(p, original);
+		same_locations(copy, original);
 		same_table(p, copy);
 		unlink(copy);
 	}
@@ -616,10 +623,268 @@ START_TEST(test_we_read_what_go_writes)
 }
 END_TEST
 
+/* --- files of other encoders, made by hand */
+
+struct made_file {
+	struct protobuf_writer body;
+	const char *strings[256];
+	uint64_t n_strings, n_locations;
+	const char *functions[64];
+	uint64_t n_functions;
+};
+
+enum { SAMPLE_TYPE = 1, SAMPLES = 2, MAPPINGS = 3, LOCATIONS = 4, FUNCTIONS = 5, STRINGS = 6, DROP = 7, KEEP = 8 };
+
+static uint64_t string_number(struct made_file *m, const char *text)
+{
+	m->strings[0] = "";
+	m->n_strings += !m->n_strings;
+	for (uint64_t i = 0; i < m->n_strings; i++)
+		if (!strcmp(m->strings[i], text))
+			return i;
+	ck_assert_uint_lt(m->n_strings, N(m->strings));
+	m->strings[m->n_strings] = text;
+	return m->n_strings++;
+}
+
+static void put_numbers(struct made_file *m, unsigned field, const uint64_t *numbers, unsigned n)
+{
+	struct protobuf_writer w = {0};
+	for (unsigned i = 0; i < n; i++)
+		protobuf_writer_number(&w, i + 1, numbers[i]);
+	protobuf_writer_message(&m->body, field, &w);
+	protobuf_writer_done(&w);
+}
+
+static void put_type(struct made_file *m, const char *type, const char *unit)
+{
+	put_numbers(m, SAMPLE_TYPE, (uint64_t[]){string_number(m, type), string_number(m, unit)}, 2);
+}
+
+static uint64_t function_number(struct made_file *m, const char *name)
+{
+	for (uint64_t i = 0; i < m->n_functions; i++)
+		if (!strcmp(m->functions[i], name))
+			return i + 1;
+	ck_assert_uint_lt(m->n_functions, N(m->functions));
+	m->functions[m->n_functions++] = name;
+	const uint64_t text = string_number(m, name);
+	put_numbers(m, FUNCTIONS, (uint64_t[]){m->n_functions, text, text}, 3);
+	return m->n_functions;
+}
+
+/* lines: functions, innermost first, in a text that is cut up: "inlined,outer" */
+static uint64_t put_location(struct made_file *m, uint64_t mapping, char *lines)
+{
+	struct protobuf_writer w = {0}, line = {0};
+	char *rest;
+	protobuf_writer_number(&w, 1, ++m->n_locations);
+	protobuf_writer_number(&w, 2, mapping);
+	protobuf_writer_number(&w, 3, 0x1000 + m->n_locations);
+	for (char *name = strtok_r(lines, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+		protobuf_writer_clear(&line);
+		protobuf_writer_number(&line, 1, function_number(m, name));
+		protobuf_writer_message(&w, 4, &line);
+	}
+	protobuf_writer_message(&m->body, LOCATIONS, &w);
+	protobuf_writer_done(&line);
+	protobuf_writer_done(&w);
+	return m->n_locations;
+}
+
+/* stack: locations, leaf first, in a text that is cut up: "leaf,inlined main" */
+static void put_stack(struct made_file *m, uint64_t mapping, char *stack, const int64_t *values, unsigned n)
+{
+	struct protobuf_writer w = {0}, ids = {0}, packed = {0};
+	char *rest;
+	for (char *lines = strtok_r(stack, " ", &rest); lines; lines = strtok_r(NULL, " ", &rest))
+		protobuf_writer_varint(&ids, put_location(m, mapping, lines));
+	for (unsigned i = 0; i < n; i++)
+		protobuf_writer_varint(&packed, (uint64_t)values[i]);
+	protobuf_writer_message(&w, 1, &ids);
+	protobuf_writer_message(&w, 2, &packed);
+	protobuf_writer_message(&m->body, SAMPLES, &w);
+	protobuf_writer_done(&ids);
+	protobuf_writer_done(&packed);
+	protobuf_writer_done(&w);
+}
+
+/* Reads the file, and compares what go tool pprof makes of it. */
+static struct profile *read_made(struct made_file *m, const char *scenario)
+{
+	char path[] = "/tmp/test_pprof.XXXXXX";
+	struct profile *p = NULL;
+	struct err e = {0};
+	for (uint64_t i = 0; i < m->n_strings; i++)
+		protobuf_writer_bytes(&m->body, STRINGS, m->strings[i], strlen(m->strings[i]));
+	ck_assert_msg(pprof_read(m->body.bytes, m->body.len, &p, &e) == 0, "%s: %s", scenario, e.text);
+	if (have_go()) {
+		fd_auto fd = mkostemp(path, O_CLOEXEC);
+		ck_assert_int_eq(fd_write_all(fd, m->body.bytes, m->body.len), 0);
+		same_table(p, path);
+		unlink(path);
+	}
+	protobuf_writer_done(&m->body);
+	return p;
+}
+
+static const unsigned type_rows[] = {1, 2, 8, 9, 11, 14, 100};
+
+START_TEST(test_any_number_of_types)
+{
+	const unsigned n = type_rows[_i];
+	static char names[100][16];
+	int64_t values[2][100];
+	struct made_file m = {0};
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(names[i], sizeof(names[i]), "kind%u", i);
+		put_type(&m, names[i], "count");
+		values[0][i] = 900 + i;
+		values[1][i] = i;
+	}
+	put_stack(&m, 0, (char[]){"leaf main"}, values[0], n);
+	put_stack(&m, 0, (char[]){"other main"}, values[1], n);
+	struct profile *p = read_made(&m, "types"), *back = reread(p);
+	ck_assert_uint_eq(profile_info(p)->n_types, n);
+	ck_assert_uint_eq(profile_default_type(p), n - 1);
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_str_eq(profile_info(p)->types[i].type, names[i]);
+		ck_assert_int_eq(profile_total(p, i), 900 + 2 * i);
+		ck_assert_int_eq(profile_total(back, i), 900 + 2 * i);
+	}
+	profile_free(p);
+	profile_free(back);
+}
+END_TEST
+
+/* What readers sum by type is bounded: names times types, and frames times types. */
+START_TEST(test_types_that_multiply)
+{
+	enum { TYPES = 20000 };
+	struct profile *p = NULL;
+	struct err e = {0};
+	size_t frames_len;
+	char *data = malloc(TYPES * 8), *frames = many_lines(1 << 15, 1 << 10, &frames_len);
+	for (size_t i = 0; i < TYPES; i++) {
+		memcpy(data + 6 * i, TYPE, 6);
+		memcpy(data + 6 * TYPES + 2 * i, "\x32\x00", 2);
+	}
+	ck_assert_int_eq(pprof_read(data, TYPES * 8, &p, &e), -EFBIG);
+	ck_assert_str_eq(e.text, "it has too many sample types (20000) for its size");
+	frames = realloc(frames, frames_len + 8 * 6); /* nine types, and 2^25 frames */
+	for (size_t i = 0; i < 8; i++)
+		memcpy(frames + frames_len + 6 * i, TYPE, 6);
+	ck_assert_int_eq(pprof_read(frames, frames_len + 8 * 6, &p, &e), -EFBIG);
+	ck_assert_str_eq(e.text, "it has too many sample types (9) for its size");
+	free(data);
+	free(frames);
+}
+END_TEST
+
+static const struct {
+	const char *scenario;
+	uint64_t mapping; /* of the locations */
+	bool there;	  /* mapping 1, which has no file */
+	bool found;
+} mapping_rows[] = {
+	{"no mapping, and none named", 0, false, false},
+	{"no mapping, but named", 1, false, false},
+	{"another one", 2, true, false},
+	{"no mapping, a large id", UINT64_MAX, false, false},
+	{"none named", 0, true, false},
+	{"a mapping without a file", 1, true, true},
+};
+
+START_TEST(test_mappings_that_are_not_there)
+{
+	struct made_file m = {0};
+	struct profile_location l;
+	put_type(&m, "cpu", "count");
+	if (mapping_rows[_i].there)
+		put_numbers(&m, MAPPINGS, (uint64_t[]){1, 0x1000, 0x2000}, 3);
+	put_stack(&m, mapping_rows[_i].mapping, (char[]){"leaf main"}, (int64_t[]){90}, 1);
+	put_stack(&m, mapping_rows[_i].mapping, (char[]){"other main"}, (int64_t[]){10}, 1);
+	struct profile *p = read_made(&m, mapping_rows[_i].scenario);
+	profile_location_get(p, 0, &l);
+	ck_assert_uint_eq(l.address, 0x1001);
+	ck_assert_msg((l.mapping == 0) == mapping_rows[_i].found, "%s", mapping_rows[_i].scenario);
+	ck_assert_msg((l.mapping == PROFILE_NONE) != mapping_rows[_i].found, "%s", mapping_rows[_i].scenario);
+	profile_free(p);
+}
+END_TEST
+
+static const struct {
+	const char *drop, *keep, *stack, *expect;
+	bool noted;
+} drop_rows[] = {
+	{"", "", "malloc f main", "main;f;malloc 5\n", false},
+	{"", "f", "malloc f main", "main;f;malloc 5\n", false},
+	{"malloc", "", "malloc f main", "main;f 5\n", false},
+	{"malloc", "", "brk malloc f main", "main;f 5\n", false}, /* what it calls, too */
+	{"malloc", "malloc", "malloc f main", "main;f;malloc 5\n", false},
+	{"m.*", "main", "malloc f main", "main;f 5\n", false},
+	{"main", "", "malloc f main", "main;f;malloc 5\n", false}, /* it would hide all */
+	{"main|_start", "", "malloc main f main _start", "_start;main;f 5\n", false},
+	{".*", "", "malloc f main", "main;f;malloc 5\n", false},
+	{"f|g", "", "malloc g h f main", "main 5\n", false}, /* the one next to the root */
+	{"f", "", "g f,h main", "main;h 5\n", false},	     /* inlined: its caller there stays */
+	{"f", "", "g i,f,h main", "main;h 5\n", false},
+	{"f", "", "i,f main", "main 5\n", false}, /* the one that has the code, with what was inlined */
+	{"f|h", "", "f,g,h main", "main 5\n", false},
+	{"f", "", "f,g", "g 5\n", false}, /* at the root, but inlined */
+	{"f", "", "f", "f 5\n", false},
+	{"(", "", "malloc f main", "main;f;malloc 5\n", true},
+	{"malloc", "[", "malloc f main", "main;f;malloc 5\n", true},
+};
+
+START_TEST(test_drop_frames)
+{
+	struct made_file m = {0};
+	char *stack = strdup(drop_rows[_i].stack), *text;
+	size_t len;
+	put_type(&m, "cpu", "count");
+	protobuf_writer_number(&m.body, DROP, string_number(&m, drop_rows[_i].drop));
+	protobuf_writer_number(&m.body, KEEP, string_number(&m, drop_rows[_i].keep));
+	put_stack(&m, 0, stack, (int64_t[]){5}, 1);
+	struct profile *p = read_made(&m, drop_rows[_i].drop);
+	FILE *f = open_memstream(&text, &len);
+	ck_assert_int_eq(folded_write(p, 0, "process", f), 0);
+	fclose(f);
+	ck_assert_msg(!strcmp(text, drop_rows[_i].expect), "%s %s: %s", drop_rows[_i].drop, drop_rows[_i].stack, text);
+	ck_assert_uint_eq(profile_comments(p), drop_rows[_i].noted);
+	if (drop_rows[_i].noted)
+		ck_assert_str_eq(profile_comment_get(p, 0),
+			"reader: drop_frames or keep_frames is no pattern that can be used: no frame is dropped");
+	free(text);
+	free(stack);
+	profile_free(p);
+}
+END_TEST
+
+/* 20,000 functions of one name of 60 KB, and a pattern that takes 600 steps for each byte of it. */
+START_TEST(test_a_long_name_is_matched_once)
+{
+	static char name[60000];
+	struct made_file m = {0};
+	struct profile *p = NULL;
+	struct err e = {0};
+	memset(name, 'a', sizeof(name) - 1);
+	put_type(&m, "cpu", "count");
+	protobuf_writer_number(&m.body, DROP, string_number(&m, "(a?){300}b"));
+	for (uint64_t i = 1; i <= 20000; i++)
+		put_numbers(&m, FUNCTIONS, (uint64_t[]){i, string_number(&m, name)}, 2);
+	for (uint64_t i = 0; i < m.n_strings; i++)
+		protobuf_writer_bytes(&m.body, STRINGS, m.strings[i], strlen(m.strings[i]));
+	ck_assert_msg(pprof_read(m.body.bytes, m.body.len, &p, &e) == 0, "%s", e.text);
+	protobuf_writer_done(&m.body);
+	profile_free(p);
+}
+END_TEST
+
 /* 20,000 functions that are called the same, by 60 KB: 1.2 GB of text, if each mention were read. */
 START_TEST(test_a_long_text_is_read_once)
 {
-	const struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	const struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	static char name[60000];
 	struct profile *p, *again;
 	uint8_t *data;
@@ -679,6 +944,11 @@ UNIT_SUITE(pprof)
 	tcase_add_loop_test(t, test_line_numbers, 0, N(line_rows));
 	tcase_add_loop_test(t, test_lines_that_multiply, 0, N(multiply_rows));
 	tcase_add_test(t, test_lines_beyond_the_limit_are_dropped_and_said);
+	tcase_add_loop_test(t, test_any_number_of_types, 0, N(type_rows));
+	tcase_add_test(t, test_types_that_multiply);
+	tcase_add_loop_test(t, test_mappings_that_are_not_there, 0, N(mapping_rows));
+	tcase_add_loop_test(t, test_drop_frames, 0, N(drop_rows));
+	tcase_add_test(t, test_a_long_name_is_matched_once);
 	tcase_add_test(t, test_a_long_text_is_read_once);
 	tcase_add_test(t, test_go_reads_what_we_write);
 	tcase_add_loop_test(t, test_we_read_what_go_writes, 0, N(foreign));

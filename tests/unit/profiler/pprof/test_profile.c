@@ -31,7 +31,7 @@ static struct profile *cpu_profile(void)
 	struct profile_info info = {.time_ns = 1000,
 		.duration_ns = 60,
 		.n_types = 2,
-		.types = {{"samples", "count"}, {"cpu", "nanoseconds"}},
+		.types = (struct profile_type[]){{"samples", "count"}, {"cpu", "nanoseconds"}},
 		.period_type = {"cpu", "nanoseconds"},
 		.period = 10};
 	struct profile *p;
@@ -266,8 +266,6 @@ START_TEST(test_wrong_arguments)
 	uint32_t l = frame(p, "f"), beyond = 99;
 	struct profile_line good = {.function = 0}, lines[] = {{.function = 0}, {.function = 1}};
 	ck_assert_int_eq(profile_new(&bad, &none), -EINVAL);
-	bad.n_types = PROFILE_TYPES_MAX + 1;
-	ck_assert_int_eq(profile_new(&bad, &none), -EINVAL);
 	ck_assert_ptr_null(none);
 	ck_assert_int_eq(profile_location(p, 0, 0, &good, 1), -EINVAL);
 	ck_assert_int_eq(profile_location(p, PROFILE_NONE, 0, lines, N(lines)), -EINVAL);
@@ -369,7 +367,7 @@ END_TEST
 START_TEST(test_merge)
 {
 	struct profile *a = cpu_profile(), *b = cpu_profile(), *other;
-	struct profile_info heap = {.n_types = 1, .types = {{"inuse_space", "bytes"}}};
+	struct profile_info heap = {.n_types = 1, .types = (struct profile_type[]){{"inuse_space", "bytes"}}};
 	struct err e = {0};
 	uint32_t in_a[] = {frame(a, "leaf"), frame(a, "main")};
 	frame(b, "shifts the ids");

@@ -16,7 +16,7 @@ static struct profile *build(void)
 		int64_t tid;
 	} samples[] = {{{"hash", "main"}, "web", 7}, {{"operator==", "main"}, "web", 77}, {{"hash", "idle"}, "shop", 7},
 		{{"lonely"}, NULL, 0}};
-	struct profile_info info = {.n_types = 1, .types = {{"cpu", "nanoseconds"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"cpu", "nanoseconds"}}};
 	struct profile *p;
 	ck_assert_int_eq(profile_new(&info, &p), 0);
 	for (size_t i = 0; i < LENGTH(samples); i++) {

@@ -79,7 +79,7 @@ static void teardown(void)
 /* A profile with one location in outer; `file` in our directory. */
 static struct profile *profile_of(const char *file, const char *id, const char *name, const char *source)
 {
-	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	char path[256];
 	struct profile *p;
 	ck_assert_int_eq(profile_new(&info, &p), 0);

@@ -41,14 +41,16 @@ static void teardown(void)
 
 static struct profile *profile_of(const char *const types[TYPES], const char *period)
 {
+	struct profile_type named[TYPES];
 	struct profile_info info = {.time_ns = START,
 		.duration_ns = 10000000000,
 		.n_types = TYPES,
+		.types = named,
 		.period_type = {period, "nanoseconds"},
 		.period = 10101010};
 	struct profile *p;
 	for (unsigned i = 0; i < TYPES; i++)
-		info.types[i] = (struct profile_type){types[i], i == 0 ? "count" : "nanoseconds"};
+		named[i] = (struct profile_type){types[i], i == 0 ? "count" : "nanoseconds"};
 	ck_assert_int_eq(profile_new(&info, &p), 0);
 	profile_mapping(p, 0x400000, 0x500000, 0, "/usr/bin/app", "00beef11", PROFILE_HAS_FUNCTIONS);
 	profile_mapping(p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);

@@ -29,7 +29,8 @@ static void must(const char *command)
 
 static void write_window(const char *path, const char *type, int64_t value)
 {
-	const struct profile_info info = {.time_ns = 1, .duration_ns = 5, .n_types = 1, .types = {{type, "count"}}};
+	const struct profile_info info = {
+		.time_ns = 1, .duration_ns = 5, .n_types = 1, .types = (struct profile_type[]){{type, "count"}}};
 	const struct profile_function f = {.name = "main"};
 	struct profile *p;
 	uint8_t *data;

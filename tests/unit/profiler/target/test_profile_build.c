@@ -281,7 +281,7 @@ END_TEST
 static const struct {
 	const char *event;
 	uint32_t profile;
-	struct profile_type types[PROFILE_TYPES_MAX];
+	struct profile_type types[4];
 	unsigned n_types;
 	struct profile_type period_type;
 	int64_t period;

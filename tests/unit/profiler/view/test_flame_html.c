@@ -15,7 +15,8 @@ static struct profile *p;
 
 static struct profile *empty(const char *type)
 {
-	const struct profile_info info = {.n_types = 2, .types = {{"samples", "count"}, {type, "nanoseconds"}}};
+	const struct profile_info info = {
+		.n_types = 2, .types = (struct profile_type[]){{"samples", "count"}, {type, "nanoseconds"}}};
 	struct profile *ret;
 	ck_assert_int_eq(profile_new(&info, &ret), 0);
 	return ret;

@@ -40,7 +40,8 @@ static const struct {
 
 static struct profile *build(int row)
 {
-	struct profile_info info = {.n_types = 2, .types = {{"samples", "count"}, {"cpu", "nanoseconds"}}};
+	struct profile_info info = {
+		.n_types = 2, .types = (struct profile_type[]){{"samples", "count"}, {"cpu", "nanoseconds"}}};
 	struct profile *p;
 	ck_assert_int_eq(profile_new(&info, &p), 0);
 	for (size_t i = 0; i < N(rows[row].samples) && (rows[row].samples[i].frames[0] || rows[row].samples[i].process);
@@ -86,7 +87,7 @@ static const struct {
 /* Leaf: c() in b() in a(), inlined; called from an a() into which d() was inlined. */
 START_TEST(test_inlined_functions)
 {
-	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	struct profile_label l = {.key = "process", .str = inlined_rows[_i].process};
 	struct profile *p;
 	char *text;
@@ -110,7 +111,7 @@ END_TEST
 
 START_TEST(test_labels)
 {
-	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	struct profile *p;
 	char *text;
 	size_t size;
@@ -150,7 +151,7 @@ END_TEST
 /* Of lines of 4 KB each, 200 calls would keep 800 KB, if a call kept one. */
 START_TEST(a_call_keeps_no_memory)
 {
-	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	struct profile *p;
 	char name[4001], *text;
 	size_t size, before = 0;

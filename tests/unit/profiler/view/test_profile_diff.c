@@ -29,7 +29,8 @@ static void add(unsigned side, const char *leaf, int64_t n)
 
 static void begin_with(const char *first)
 {
-	const struct profile_info info = {.n_types = TYPES, .types = {{first, "events"}, {"cpu", "nanoseconds"}}};
+	const struct profile_info info = {
+		.n_types = TYPES, .types = (struct profile_type[]){{first, "events"}, {"cpu", "nanoseconds"}}};
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(profile_new(&info, &sides[i]), 0);
 }

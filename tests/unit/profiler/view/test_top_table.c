@@ -26,7 +26,7 @@ static struct profile *build(void)
 	struct profile_info info = {.time_ns = 1700000000000000000,
 		.duration_ns = 10000000000,
 		.n_types = 2,
-		.types = {{"samples", "count"}, {"cpu", "nanoseconds"}}};
+		.types = (struct profile_type[]){{"samples", "count"}, {"cpu", "nanoseconds"}}};
 	struct profile *p;
 	ck_assert_int_eq(profile_new(&info, &p), 0);
 	for (size_t i = 0; i < N(samples); i++) {
@@ -47,7 +47,7 @@ static struct profile *build(void)
 /* Leaf: c() in b() in a(), inlined; called from an a() of its own, into which d() was inlined. */
 static struct profile *build_inlined(void)
 {
-	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"samples", "count"}}};
 	struct profile *p;
 	ck_assert_int_eq(profile_new(&info, &p), 0);
 	for (const char *name = "abcd"; *name; name++)
@@ -180,7 +180,7 @@ END_TEST
 /* Of 100 windows merged. */
 START_TEST(test_many_notes)
 {
-	const struct profile_info info = {.n_types = 1, .types = {{"cpu", "nanoseconds"}}};
+	const struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"cpu", "nanoseconds"}}};
 	struct profile *p;
 	char note[32], *text;
 	size_t len;
