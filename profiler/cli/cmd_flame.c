@@ -47,14 +47,16 @@ static char *title_of(const struct profile *p, int n, char **paths)
 }
 
 /* The profile to compare with may have no sample that matches: then all is new. */
-static int load_before(
-	const char *name, const char *path, const char *type, const struct profile_filter *filter, struct profile **ret)
+static int load_before(const char *name, const char *path, struct profile *after, const char *type,
+	const struct profile_filter *filter, struct profile **ret)
 {
 	char *paths[] = {(char *)(uintptr_t)path};
 	struct profile *some;
 	struct err e = {0};
 	unsigned unheard;
 	int code = command_load(name, 1, paths, type, ret, &unheard);
+	if (code == EXIT_DONE && profile_match_types(after, *ret) == -ENOMEM)
+		code = command_fail(name, EXIT_FAILED, "%s: %s", path, strerror(ENOMEM));
 	if (code != EXIT_DONE || !filter->n)
 		return code;
 	if (profile_filter_apply(*ret, filter, &some, &e) < 0)
@@ -84,7 +86,7 @@ static int run(int argc, char **argv)
 		return code;
 	code = command_filter(argv[0], &filter, &p);
 	if (code == EXIT_DONE && before_path)
-		code = load_before(argv[0], before_path, profile_info(p)->types[type].type, &filter, &before);
+		code = load_before(argv[0], before_path, p, profile_info(p)->types[type].type, &filter, &before);
 	char *title = title_of(p, n, argv + 1);
 	if (code == EXIT_DONE) {
 		const struct flame_html f = {.of = p, .before = before, .type = type, .title = title ? title : ""};

@@ -196,7 +196,11 @@ static int load_file(void *arg, int dir, const char *file, const char *path)
 		l->sum = p;
 		return 0;
 	}
-	r = other ? -EINVAL : profile_merge_add(l->sum, p, &e);
+	r = other ? -EINVAL : profile_match_types(l->sum, p);
+	if (r == -ENOMEM)
+		err_set(&e, r, "cannot merge");
+	if (r == 0)
+		r = profile_merge_add(l->sum, p, &e);
 	if (r == -EINVAL && !l->skipped++) {
 		snprintf(l->skipped_path, sizeof(l->skipped_path), "%s", path);
 		list_types(p, l->skipped_types, sizeof(l->skipped_types));

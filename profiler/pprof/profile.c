@@ -4,6 +4,7 @@
 #include "oci/base/array.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
+#include "profiler/pprof/value_unit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -351,6 +352,50 @@ bool profile_same_types(const struct profile_info *a, const struct profile_info 
 		if (strcmp(a->types[i].type, b->types[i].type) || strcmp(a->types[i].unit, b->types[i].unit))
 			return false;
 	return true;
+}
+
+/* Type names that differ by a last 's' are one: "sample", "samples". */
+static bool is_same_name(const char *a, const char *b)
+{
+	const size_t n = strlen(a), m = strlen(b);
+	const size_t short_n = n - (n && a[n - 1] == 's'), short_m = m - (m && b[m - 1] == 's');
+	return short_n == short_m && !memcmp(a, b, short_n);
+}
+
+static bool is_compatible(const struct profile_type *a, const struct profile_type *b)
+{
+	const struct value_unit u = value_unit_find(a->unit), v = value_unit_find(b->unit);
+	return is_same_name(a->type, b->type) &&
+	       (!strcmp(a->unit, b->unit) || (u.family != UNIT_OTHER && u.family == v.family));
+}
+
+/* Gives a type the name and the unit of `as`, which is not coarser. */
+static int convert_type(struct profile *p, unsigned type, const struct profile_type *as)
+{
+	const int64_t times = value_unit_find(p->types[type].unit).factor / value_unit_find(as->unit).factor;
+	p->types[type] = *as;
+	for (size_t i = 0; times > 1 && i < p->samples.count; i++) {
+		int64_t *value = &p->values[i * p->info.n_types + type], was = *value;
+		if (__builtin_mul_overflow(was, times, value))
+			*value = was < 0 ? INT64_MIN : INT64_MAX;
+	}
+	return keep_type(p, &p->types[type]);
+}
+
+int profile_match_types(struct profile *a, struct profile *b)
+{
+	int r = a->info.n_types == b->info.n_types ? 0 : -EINVAL;
+	for (unsigned i = 0; r == 0 && i < a->info.n_types; i++)
+		r = is_compatible(&a->types[i], &b->types[i]) ? 0 : -EINVAL;
+	for (unsigned i = 0; r == 0 && i < a->info.n_types; i++) {
+		const int64_t u = value_unit_find(a->types[i].unit).factor,
+			      v = value_unit_find(b->types[i].unit).factor;
+		const struct profile_type as = {a->types[i].type, u <= v ? a->types[i].unit : b->types[i].unit};
+		r = convert_type(a, i, &as);
+		if (r == 0)
+			r = convert_type(b, i, &as);
+	}
+	return r;
 }
 
 /* --- reading back */

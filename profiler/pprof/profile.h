@@ -97,6 +97,11 @@ int profile_comment_once(struct profile *p, const char *text); /* unless it is t
  */
 void profile_lock_strings(struct profile *p, bool on);
 bool profile_same_types(const struct profile_info *a, const struct profile_info *b);
+/*
+ * Gives two profiles the same types, as go tool pprof does before it merges: a unit of both is the finer one, and
+ * values saturate. -EINVAL: they are of different types, and nothing has changed; -ENOMEM.
+ */
+int profile_match_types(struct profile *a, struct profile *b);
 int64_t profile_sum(int64_t a, int64_t b); /* saturates */
 
 /* Reading back, for the writers. */

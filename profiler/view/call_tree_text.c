@@ -4,6 +4,7 @@
 #include "oci/base/array.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
+#include "profiler/pprof/value_unit.h"
 #include "profiler/view/top_table.h"
 
 #include <errno.h>
@@ -132,7 +133,7 @@ static int link_rows(struct tree *t)
 
 static bool is_time(const struct profile *p, unsigned type)
 {
-	return !strcmp(profile_info(p)->types[type].unit, "nanoseconds");
+	return value_unit_find(profile_info(p)->types[type].unit).family == UNIT_TIME;
 }
 
 static void print_head(const struct profile *p, FILE *out)

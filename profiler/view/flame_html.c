@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/flame_html.h"
 
+#include "profiler/pprof/value_unit.h"
 #include "profiler/view/flame_tree.h"
 
 #include <errno.h>
@@ -50,6 +51,15 @@ static void write_notes(const struct profile *p, FILE *out)
 	fputs("],\n", out);
 }
 
+/* For the page, which knows nanoseconds and bytes: how many of them a unit is. */
+static void write_factor(const char *unit, FILE *out)
+{
+	const struct value_unit u = value_unit_find(unit);
+	const char *base = u.family == UNIT_TIME ? "nanoseconds" : u.family == UNIT_MEMORY ? "bytes" : unit;
+	if (strcmp(base, unit) != 0)
+		fprintf(out, ",\"%s\",%" PRId64, base, u.factor);
+}
+
 static void write_types(const struct profile_info *info, FILE *out)
 {
 	fputs("\"types\":[", out);
@@ -58,7 +68,9 @@ static void write_types(const struct profile_info *info, FILE *out)
 		flame_tree_json(info->types[i].type, out);
 		fputs("\",\"", out);
 		flame_tree_json(info->types[i].unit, out);
-		fputs("\"]", out);
+		putc('"', out);
+		write_factor(info->types[i].unit, out);
+		putc(']', out);
 	}
 	fputs("],\n", out);
 }

@@ -4,6 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/utf8.h"
 #include "profiler/pprof/function_totals.h"
+#include "profiler/pprof/value_unit.h"
 #include "profiler/view/columns.h"
 
 #include <errno.h>
@@ -17,36 +18,45 @@
 #define NOTES_SHOWN 20
 #define NAME_COLUMN 45 /* where names begin */
 
+/* Units that go tool pprof does not show either. */
+static bool is_plain_number(const char *unit)
+{
+	return !strcmp(unit, "count") || !strcmp(unit, "sample") || !strcmp(unit, "unit");
+}
+
 const char *top_amount(int64_t value, const char *unit, char *buf, size_t size)
 {
 	static const struct {
-		const char *unit, *shown;
-		double factor; /* rows of a unit: largest first */
+		enum unit_family family;
+		const char *name;
+		double factor; /* rows of a family: largest first */
 	} rows[] = {
-		{"nanoseconds", "hrs", 3600e9},
-		{"nanoseconds", "mins", 60e9},
-		{"nanoseconds", "s", 1e9},
-		{"nanoseconds", "ms", 1e6},
-		{"nanoseconds", "us", 1e3},
-		{"nanoseconds", "ns", 1},
-		{"bytes", "GB", 1u << 30}, /* as go tool pprof calls them */
-		{"bytes", "MB", 1u << 20},
-		{"bytes", "kB", 1u << 10},
-		{"bytes", "B", 1},
-		{"count", "", 1},
+		{UNIT_TIME, "hrs", 3600e9},
+		{UNIT_TIME, "mins", 60e9},
+		{UNIT_TIME, "s", 1e9},
+		{UNIT_TIME, "ms", 1e6},
+		{UNIT_TIME, "us", 1e3},
+		{UNIT_TIME, "ns", 1},
+		{UNIT_MEMORY, "PB", 1ull << 50}, /* as go tool pprof calls them */
+		{UNIT_MEMORY, "TB", 1ull << 40},
+		{UNIT_MEMORY, "GB", 1u << 30},
+		{UNIT_MEMORY, "MB", 1u << 20},
+		{UNIT_MEMORY, "kB", 1u << 10},
+		{UNIT_MEMORY, "B", 1},
 	};
-	double absolute = value < 0 ? -(double)value : (double)value, factor = 1;
-	const char *shown = value ? unit : "";
+	const struct value_unit of = value_unit_find(unit);
+	const double scaled = (double)value * (double)of.factor, absolute = scaled < 0 ? -scaled : scaled;
+	const char *shown = value && !is_plain_number(unit) ? unit : "";
+	double factor = 1;
 	for (size_t i = 0; value && i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (strcmp(rows[i].unit, unit) || (absolute < rows[i].factor && rows[i].factor > 1))
+		if (rows[i].family != of.family || absolute < rows[i].factor)
 			continue;
 		factor = rows[i].factor;
-		shown = rows[i].shown;
+		shown = rows[i].name;
 		break;
 	}
-	int n = factor > 1 ? snprintf(buf, size, "%.2f", (double)value / factor)
-			   : snprintf(buf, size, "%" PRId64, value);
-	if (n > 3 && (size_t)n < size && !strcmp(buf + n - 3, ".00"))
+	int n = factor > 1 ? snprintf(buf, size, "%.2f", scaled / factor) : snprintf(buf, size, "%" PRId64, value);
+	if (factor > 1 && n > 3 && (size_t)n < size && !strcmp(buf + n - 3, ".00"))
 		n -= 3;
 	if (n >= 0 && (size_t)n < size)
 		snprintf(buf + n, size - (size_t)n, "%s", shown);

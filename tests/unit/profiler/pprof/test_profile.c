@@ -277,6 +277,55 @@ START_TEST(test_wrong_arguments)
 }
 END_TEST
 
+/* --- types of two profiles */
+
+static struct profile *one_sample(const char *type, const char *unit, int64_t value)
+{
+	struct profile *p;
+	const struct profile_info info = {
+		.n_types = 2, .types = (struct profile_type[]){{"samples", "count"}, {type, unit}}};
+	ck_assert_int_eq(profile_new(&info, &p), 0);
+	const uint32_t l = frame(p, "f");
+	ck_assert_int_eq(profile_sample(p, &l, 1, (int64_t[]){1, value}, NULL, 0), 0);
+	return p;
+}
+
+static const struct {
+	const char *type[2], *unit[2];
+	int64_t value[2];
+	int expect;
+	const char *as;
+	int64_t values[2];
+} match_rows[] = {
+	{{"cpu", "cpu"}, {"nanoseconds", "nanoseconds"}, {5, 7}, 0, "nanoseconds", {5, 7}},
+	{{"cpu", "cpu"}, {"milliseconds", "nanoseconds"}, {5, 7}, 0, "nanoseconds", {5000000, 7}},
+	{{"cpu", "cpu"}, {"us", "seconds"}, {5, 7}, 0, "us", {5, 7000000}},
+	{{"cpu", "cpu"}, {"hours", "minutes"}, {-5, 7}, 0, "minutes", {-300, 7}},
+	{{"space", "space"}, {"megabytes", "kilobytes"}, {5, 7}, 0, "kilobytes", {5120, 7}},
+	{{"cpu", "cpus"}, {"ms", "ms"}, {5, 7}, 0, "ms", {5, 7}},
+	{{"cpu", "cpu"}, {"hours", "ns"}, {INT64_MAX, 7}, 0, "ns", {INT64_MAX, 7}},
+	{{"cpu", "cpu"}, {"hours", "ns"}, {INT64_MIN, 7}, 0, "ns", {INT64_MIN, 7}},
+	{{"cpu", "wall"}, {"ms", "ms"}, {5, 7}, -EINVAL, "ms", {5, 7}},
+	{{"cpu", "cpu"}, {"ms", "bytes"}, {5, 7}, -EINVAL, "ms", {5, 7}},
+	{{"cpu", "cpu"}, {"ms", "widgets"}, {5, 7}, -EINVAL, "ms", {5, 7}},
+};
+
+START_TEST(test_match_types)
+{
+	struct profile *p[2];
+	for (unsigned i = 0; i < 2; i++)
+		p[i] = one_sample(match_rows[_i].type[i], match_rows[_i].unit[i], match_rows[_i].value[i]);
+	ck_assert_int_eq(profile_match_types(p[0], p[1]), match_rows[_i].expect);
+	ck_assert(profile_same_types(profile_info(p[0]), profile_info(p[1])) == !match_rows[_i].expect);
+	ck_assert_str_eq(profile_info(p[0])->types[1].unit, match_rows[_i].as);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(profile_total(p[i], 0), 1);
+		ck_assert_int_eq(profile_total(p[i], 1), match_rows[_i].values[i]);
+		profile_free(p[i]);
+	}
+}
+END_TEST
+
 START_TEST(test_sums_saturate)
 {
 	struct profile *p = cpu_profile();
@@ -496,6 +545,7 @@ UNIT_SUITE(profile)
 	tcase_add_test(t, test_location_without_function_is_named_by_offset);
 	tcase_add_test(t, test_wrong_arguments);
 	tcase_add_test(t, test_sums_saturate);
+	tcase_add_loop_test(t, test_match_types, 0, N(match_rows));
 	tcase_add_test(t, test_pointers_stay_when_tables_grow);
 	tcase_add_test(t, test_each_of_many_mappings_keeps_what_it_has);
 	tcase_add_test(t, test_each_of_many_long_texts_stays_its_own);

@@ -13,13 +13,18 @@
 
 static struct profile *p;
 
-static struct profile *empty(const char *type)
+static struct profile *empty_in(const char *type, const char *unit)
 {
 	const struct profile_info info = {
-		.n_types = 2, .types = (struct profile_type[]){{"samples", "count"}, {type, "nanoseconds"}}};
+		.n_types = 2, .types = (struct profile_type[]){{"samples", "count"}, {type, unit}}};
 	struct profile *ret;
 	ck_assert_int_eq(profile_new(&info, &ret), 0);
 	return ret;
+}
+
+static struct profile *empty(const char *type)
+{
+	return empty_in(type, "nanoseconds");
 }
 
 /* root first */
@@ -127,6 +132,30 @@ START_TEST(nothing_is_a_page_and_a_picture_too)
 }
 END_TEST
 
+static const struct {
+	const char *unit, *page, *picture;
+} units[] = {
+	{"nanoseconds", "\"types\":[[\"samples\",\"count\"],[\"cpu\",\"nanoseconds\"]]", "main 90.50us,"},
+	{"milliseconds", "[\"cpu\",\"milliseconds\",\"nanoseconds\",1000000]]", "main 1.51mins,"},
+	{"s", "[\"cpu\",\"s\",\"nanoseconds\",1000000000]]", "main 25.14hrs,"},
+	{"KB", "[\"cpu\",\"KB\",\"bytes\",1024]]", "main 88.38MB,"},
+	{"gigabytes", "[\"cpu\",\"gigabytes\",\"bytes\",1073741824]]", "main 88.38TB,"},
+	{"widgets", "[\"cpu\",\"widgets\"]]", "main 90500widgets,"},
+};
+
+START_TEST(units_are_scaled)
+{
+	profile_free(p);
+	p = empty_in("cpu", units[_i].unit);
+	add(p, "main", "x", 90500);
+	char *page = written(flame_html_page, NULL, 0), *picture = written(flame_html_svg, NULL, 0);
+	ck_assert_msg(strstr(page, units[_i].page) != NULL, "%s", units[_i].unit);
+	ck_assert_msg(strstr(picture, units[_i].picture) != NULL, "%s", units[_i].unit);
+	free(page);
+	free(picture);
+}
+END_TEST
+
 START_TEST(other_types_cannot_be_compared)
 {
 	struct profile *before = empty("alloc");
@@ -145,6 +174,7 @@ UNIT_SUITE(flame_html)
 	tcase_add_test(t, the_data_of_a_page_is_json_in_which_no_tag_begins);
 	tcase_add_test(t, a_picture_is_as_wide_as_its_largest_and_has_what_was_before);
 	tcase_add_test(t, nothing_is_a_page_and_a_picture_too);
+	tcase_add_loop_test(t, units_are_scaled, 0, sizeof(units) / sizeof(units[0]));
 	tcase_add_test(t, other_types_cannot_be_compared);
 	suite_add_tcase(s, t);
 	return s;
