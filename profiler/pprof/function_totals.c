@@ -2,7 +2,9 @@
 #include "profiler/pprof/function_totals.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One row per name; `row_of` has room for every string of the profile, the others for every function. */
 static size_t name_rows(const struct profile *p, struct function_sum *rows, uint32_t *row_of, uint32_t *of_function)
@@ -32,15 +34,27 @@ static void add_lines(const struct profile_location *l, int64_t value, size_t sa
 	}
 }
 
+/* go tool pprof -diff_base marks the samples that it compares with: they are the whole then. */
+static bool is_diff_base(const struct profile_sample *s)
+{
+	for (size_t i = 0; i < s->n_labels; i++)
+		if (!strcmp(s->labels[i].key, "pprof::base") && s->labels[i].str)
+			return !strcmp(s->labels[i].str, "true");
+	return false;
+}
+
+/* The total is one of amounts, not of balances, as go tool pprof has it (internal/report/report.go, computeTotal). */
 static __int128 add_samples(
 	const struct profile *p, unsigned type, struct function_sum *rows, const uint32_t *of_function)
 {
-	__int128 total = 0;
+	__int128 total = 0, base = 0;
 	for (size_t i = 0; i < profile_samples(p); i++) {
 		struct profile_sample s;
 		profile_sample_get(p, i, &s);
 		int64_t value = s.values[type];
-		total += value;
+		total += value < 0 ? -(__int128)value : value;
+		if (is_diff_base(&s))
+			base += value < 0 ? -(__int128)value : value;
 		for (size_t k = 0; k < s.n; k++) {
 			struct profile_location l;
 			profile_location_get(p, s.locations[k], &l);
@@ -49,7 +63,7 @@ static __int128 add_samples(
 			add_lines(&l, value, i, rows, of_function);
 		}
 	}
-	return total;
+	return base ? base : total;
 }
 
 /* A heap profile has many functions that hold nothing any more. */

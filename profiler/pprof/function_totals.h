@@ -2,7 +2,8 @@
 /*
  * function_totals - a profile's sums by function: flat is a function's own value (the innermost line of a leaf), cum
  * its value with all that it calls; a function that is in a stack several times counts once there. Functions with the
- * same name are one; functions without any value are left out.
+ * same name are one; functions without any value are left out. The total is the sum of amounts without their signs, as
+ * go tool pprof has it, of samples with the label pprof::base=true alone, if there are any.
  */
 #pragma once
 

@@ -191,6 +191,38 @@ START_TEST(test_failures)
 }
 END_TEST
 
+/* The difference of two profiles, as go tool pprof writes it: "before" is below zero. */
+START_TEST(test_values_below_zero)
+{
+	static const struct {
+		const char *label, *expect;
+	} signs[] = {
+		{NULL, "       100 66.67% 66.67%        100 66.67%  new\n       -50 33.33% 33.33%        -50 33.33%  "
+		       "old\n"},
+		{"pprof::base", "       100 200.00% 200.00%        100 200.00%  new\n       -50   100%   100%        "
+				"-50   100%  old\n"},
+	};
+	for (size_t i = 0; i < N(signs); i++) {
+		const struct profile_info info = {.n_types = 1, .types = (struct profile_type[]){{"cpu", "count"}}};
+		const struct profile_label l = {.key = signs[i].label, .str = "true"};
+		struct profile *p;
+		char *text;
+		size_t size;
+		ck_assert_int_eq(profile_new(&info, &p), 0);
+		uint32_t new = (uint32_t)profile_named_location(p, PROFILE_NONE, 0, "new"),
+			 old = (uint32_t)profile_named_location(p, PROFILE_NONE, 0, "old");
+		ck_assert_int_eq(profile_sample(p, &new, 1, (int64_t[]){100}, NULL, 0), 0);
+		ck_assert_int_eq(profile_sample(p, &old, 1, (int64_t[]){-50}, &l, signs[i].label != NULL), 0);
+		FILE *f = open_memstream(&text, &size);
+		ck_assert_int_eq(top_write(p, 0, TOP_ALL, f), 0);
+		fclose(f);
+		ck_assert_str_eq(strchr(text, '\n') + 1, signs[i].expect);
+		free(text);
+		profile_free(p);
+	}
+}
+END_TEST
+
 /* Of 100 windows merged. */
 START_TEST(test_many_notes)
 {
@@ -219,6 +251,7 @@ UNIT_SUITE(top_table)
 	Suite *s = suite_create("top_table");
 	TCase *t = tcase_create("top_table");
 	tcase_add_test(t, test_many_notes);
+	tcase_add_test(t, test_values_below_zero);
 	tcase_add_loop_test(t, test_table, 0, N(rows));
 	tcase_add_test(t, test_inlined_functions);
 	tcase_add_test(t, test_header_says_what_was_lost);
