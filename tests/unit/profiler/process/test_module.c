@@ -45,6 +45,8 @@ static int open_by_name(void *arg, const char *path, struct file *ret)
 		return *(int *)arg;
 	if (!strncmp(path, "/bin/self", 9))
 		return file_take(fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0), ret);
+	if (!strcmp(path, "/bin/sh")) /* small: the room for its rows does not depend on the limit */
+		return file_take(fd_open(AT_FDCWD, path, O_RDONLY, 0), ret);
 	if (!strcmp(path, "/bin/script"))
 		return file_take(text_file(), ret);
 	if (!strcmp(path, "/bin/directory"))
@@ -229,25 +231,25 @@ START_TEST(the_cap_evicts_the_unreferenced_oldest_first)
 	struct modules *t;
 	struct modules_stats stats;
 	modules_new(64 << 20, &t);
-	struct module *m = get(t, "/bin/self", 1, NULL);
+	struct module *m = get(t, "/bin/sh", 1, NULL);
 	modules_stats(t, &stats);
 	modules_free(t);
 	size_t one = stats.bytes;
 
 	modules_new(one * 2 + one / 2 + one / 4, &t); /* two files, and names */
-	struct module *a = get(t, "/bin/self", 1, NULL), *b = get(t, "/bin/self", 2, NULL);
-	m = get(t, "/bin/self", 3, NULL); /* both are in use */
+	struct module *a = get(t, "/bin/sh", 1, NULL), *b = get(t, "/bin/sh", 2, NULL);
+	m = get(t, "/bin/sh", 3, NULL); /* both are in use */
 	ck_assert_int_eq(module_state(m), MODULE_NO_ROOM);
 	ck_assert_ptr_null(module_elf(m));
 	module_unref(b);
 	module_unref(a);
 	module_unref(m);
-	m = get(t, "/bin/self", 3, NULL); /* b goes, released first */
+	m = get(t, "/bin/sh", 3, NULL); /* b goes, released first */
 	ck_assert_int_eq(module_state(m), MODULE_LOADED);
 	opened = 0;
-	module_unref(get(t, "/bin/self", 1, NULL));
+	module_unref(get(t, "/bin/sh", 1, NULL));
 	ck_assert_int_eq(opened, 0);
-	module_unref(get(t, "/bin/self", 2, NULL));
+	module_unref(get(t, "/bin/sh", 2, NULL));
 	ck_assert_int_eq(opened, 1);
 	modules_stats(t, &stats);
 	ck_assert_uint_ge(stats.evictions, 2);
