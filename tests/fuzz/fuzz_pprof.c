@@ -2,7 +2,9 @@
 /* pprof_read with any bytes; what is read can be written, reported, merged, and read again, and then says the same. */
 #include "profiler/pprof/pprof.h"
 #include "profiler/pprof/profile_merge.h"
+#include "profiler/view/call_tree_text.h"
 #include "profiler/view/folded.h"
+#include "profiler/view/profile_json.h"
 #include "profiler/view/top_table.h"
 #include "tests/unit/support/profile_dump.h"
 
@@ -57,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (pprof_read(data, size, &p, &e) < 0)
 		return 0;
 	top_header(p, "fuzz", null);
-	if (top_write(p, 0, 10, null) < 0 || folded_write(p, 0, "process", null) < 0)
+	if (top_write(p, profile_info(p)->n_types - 1, 10, null) < 0 || folded_write(p, 0, "process", null) < 0 ||
+		profile_json_write(p, null) < 0 || call_tree_text_write(p, null) < 0)
 		abort();
 	round_trip(p);
 	merge(p);
