@@ -339,8 +339,7 @@ static bool parse_flags(struct parser *p)
 	for (; *p->at && *p->at != ':' && *p->at != ')'; p->at++) {
 		if (*p->at == '-' && on)
 			on = any = false;
-		else if (strchr("imsU", *p->at)) /* a name is one line: (?m) changes nothing; nor does (?U), who asks
-						    whether */
+		else if (strchr("imsU", *p->at)) /* m and U do not decide whether a name of one line matches */
 			any = true;
 		else
 			set_error(p, -EINVAL);

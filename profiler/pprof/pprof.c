@@ -451,7 +451,7 @@ static uint32_t find_id(struct hook_input *r, const struct string_table *ids, ui
 	return at < 0 ? 0 : (uint32_t)at;
 }
 
-/* Refuses what a reader could not sum by type: `n` things with a sum of each type. */
+/* A reader may keep a sum of each type for each of `n` things: refuses a file with too many sums. */
 static void check_sums(struct hook_input *r, uint64_t n)
 {
 	if (n * r->in->n_sample_type > SUMS_MAX && !r->code)
@@ -592,8 +592,9 @@ static uint32_t no_stack(struct hook_input *r)
 }
 
 /*
- * Puts the sample's stack into r->stack; returns its number of locations. What drop_frames hides ends the stack, seen
- * from the root, with all that it calls (prune.go, Prune): but for frames at the root, which would hide the sample.
+ * Puts the sample's stack into r->stack; returns its number of locations. Seen from the root, the stack ends before the
+ * first frame that drop_frames hides (prune.go, Prune). Hidden frames at the root itself stay: else all would be
+ * hidden.
  */
 static size_t read_stack(struct hook_input *r, const Sample *s)
 {

@@ -23,7 +23,7 @@ static bool matches(const char *pattern, const char *text, uint64_t steps)
 	return is;
 }
 
-/* What Go's regexp.MatchString says of the same */
+/* Go's regexp.MatchString returns the same for each. */
 static const struct {
 	const char *pattern, *yes[3], *no[3];
 } rows[] = {
