@@ -34,7 +34,7 @@ function message(fields) {
 	}))
 }
 /* profile.proto's numbers */
-const TYPE = 1, SAMPLE = 2, MAPPING = 3, LOCATION = 4, FUNCTION = 5, TEXT = 6, TIME = 9, DURATION = 10, PERIOD_TYPE = 11, PERIOD = 12, COMMENT = 13, DEFAULT = 14
+const TYPE = 1, SAMPLE = 2, MAPPING = 3, LOCATION = 4, FUNCTION = 5, TEXT = 6, DROP_FRAMES = 7, TIME = 9, DURATION = 10, PERIOD_TYPE = 11, PERIOD = 12, COMMENT = 13, DEFAULT = 14
 
 /* Two functions, two samples, 7 and 5 of "samples"; whatever is given takes the place of the part. */
 function profile(parts = {}) {
@@ -52,8 +52,12 @@ const named = name => ({ texts: ['', 'samples', 'count', 'main', name, 'thread']
 const repeat = (n, f) => Array.from({ length: n }, (_, i) => f(i))
 
 const hostile = {
-	'no-types': [{ types: [] }, '0 sample types'],
-	'many-types': [{ types: repeat(9, () => [TYPE, [[1, 1], [2, 2]]]) }, '9 sample types'],
+	'no-types': [{ types: [] }, 'no sample type'],
+	'many-types': [{ types: repeat(11, () => [TYPE, [[1, 1], [2, 2]]]), samples: [7, 5].map((n, i) => [SAMPLE, [[1, 1 + i], ...repeat(11, k => [2, n + k])]]) }, 'read'],
+	'types-that-multiply': [{ types: repeat(20000, () => [TYPE, [[1, 1], [2, 2]]]), texts: repeat(20000, () => [TEXT, '']) }, 'too many sample types .20000.'],
+	'drop-frames': [{ texts: ['', 'samples', 'count', 'main', 'work', '(w[o]rk|x{1000})+'].map(t => [TEXT, t]), more: [[DROP_FRAMES, 5]] }, 'read'],
+	'drop-frames-that-multiply': [{ texts: ['', 'samples', 'count', 'main', 'work', '((x{1000}){1000}){1000}'].map(t => [TEXT, t]), more: [[DROP_FRAMES, 5]] }, 'read'],
+	'drop-frames-that-go-back': [{ texts: ['', 'samples', 'count', 'main', 'a'.repeat(60000), '((a*)*|(a|a)*)*b'].map(t => [TEXT, t]), more: [[DROP_FRAMES, 5]] }, 'read'],
 	'type-beyond-the-texts': [{ types: [[TYPE, [[1, 999], [2, 2]]]] }, 'string 999 of 6'],
 	'name-below-the-texts': [{ functions: [[FUNCTION, [[1, 1], [2, -1]]], [FUNCTION, [[1, 2], [2, 4]]]] }, 'string -1 of 6'],
 	'no-texts': [{ texts: [] }, 'string 1 of 0'],
@@ -64,7 +68,7 @@ const hostile = {
 	'function-twice': [{ functions: repeat(2, () => [FUNCTION, [[1, 1], [2, 3]]]) }, 'function id 1 is there twice'],
 	'no-such-location': [{ samples: [[SAMPLE, [[1, 99], [2, 1]]]] }, 'location 99, which does not exist'],
 	'no-such-function': [{ locations: [[LOCATION, [[1, 1], [4, [[1, 55]]]]], [LOCATION, [[1, 2]]]] }, 'function 55, which does not exist'],
-	'no-such-mapping': [{ locations: [[LOCATION, [[1, 1], [2, 8]]], [LOCATION, [[1, 2]]]] }, 'mapping 8, which does not exist'],
+	'no-such-mapping': [{ locations: [[LOCATION, [[1, 1], [2, 8]]], [LOCATION, [[1, 2]]]] }, 'read'],
 	'too-few-values': [{ samples: [[SAMPLE, [[1, 1]]]] }, 'has 0 values, not 1'],
 	'too-many-values': [{ samples: [[SAMPLE, [[1, 1], [2, 1], [2, 1]]]] }, 'has 2 values, not 1'],
 	'half-a-field': [Buffer.concat([profile(), Buffer.from([0x12, 0xff, 0xff, 0xff, 0xff, 0x07])]), 'not a pprof profile'],
