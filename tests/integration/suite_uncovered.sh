@@ -135,12 +135,13 @@ begin_musl() { # [OPTION...]
 	echo "$MUSL" >musl.c
 	musl-gcc -O2 -fno-optimize-sibling-calls -rdynamic "$@" -o program musl.c
 }
-test_musl() { # REGEX [ARGUMENT]
-	begin_musl
-	"${RUN[@]}" -- ./program "${@:2}"
+test_musl() { # REGEX [ARGUMENT [OPTION...]]
+	begin_musl "${@:3}"
+	"${RUN[@]}" -- ./program ${2:+"$2"}
 	(($(folded_of program | grep -v '\[truncated: stack\]' | share "$1") >= 98)) || fail "not by $1: $(folded_of program | grep -vE "$1")"
 	has "the profile's notes" "$(comments_of program)" '[0-9]+ of [0-9]+ stacks go through code without unwind tables'
 	end_run
 }
 row "a program of musl's: its stacks are whole" test_musl '^program;[^;]*;main;[^;]*'
 row "a thread of musl's: its stacks are whole" test_musl '^program;[^;]*;[^;]*;[^;]*' thread
+row "a thread of a static program of musl's, stripped: its stacks are whole" test_musl '^program;program\+0x[^;]*;program\+0x' thread -static -s
