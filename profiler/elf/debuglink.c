@@ -72,6 +72,7 @@ int debug_facts_read(struct elf_source src, struct debug_facts *ret, struct err 
 			".debug_info", ".debug_line", ".zdebug_info", ".zdebug_line" /* Go until 1.18 */};
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 			ret->has_debug |= elf_tables_section_any(&t, names[i]) != NULL;
+		ret->is_cut = t.cut;
 		ret->is_go = elf_tables_gopclntab(&t) != NULL;
 		read_link(src, &t, ret);
 		read_alt(src, &t, ret);

@@ -28,6 +28,7 @@ struct debug_segment { /* of code; filesz 0: a separate debug file, which has th
 struct debug_facts {
 	struct build_id id;
 	unsigned has_debug : 1;
+	unsigned is_cut : 1;	 /* of section headers that could not be read: no separate debug file */
 	unsigned is_go : 1;	 /* it has Go's own table: lines, but no inlined calls */
 	char link[NAME_MAX + 1]; /* .gnu_debuglink, a file name; "" none */
 	uint32_t link_crc;

@@ -194,7 +194,8 @@ int elf_tables_read(struct elf_source src, struct elf_tables *ret, struct err *e
 		r = read_segments(src, &t, e);
 	if (r == 0) {
 		r = read_sections(src, &t, &why);
-		if (t.n_segments && (r == -EBADMSG || r == -EFBIG))
+		t.cut = r == -EBADMSG || r == -EFBIG;
+		if (t.n_segments && t.cut)
 			r = 0;
 		else if (r < 0)
 			err_say(e, r, "%s", why.text);

@@ -89,6 +89,7 @@ struct elf_tables {
 	uint8_t *names; /* NUL-terminated; NULL: sections have no names */
 	size_t names_size;
 	bool by_segment; /* sections are made from the dynamic segment (elf_dynamic.h): symbols' st_shndx is of none */
+	bool cut;	 /* it says that it has section headers, which could not be read */
 };
 /* A file with segments may have no section headers, or wrong ones, as its loader reads none. */
 int elf_tables_read(struct elf_source src, struct elf_tables *ret, struct err *e); /* errors as elf_read; also ET_REL */

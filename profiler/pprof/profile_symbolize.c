@@ -99,23 +99,25 @@ static const char *base_of(const char *path)
 
 /* --- finding debug information ------------------------------------------------------------------------- */
 
-static bool check_build_id(
-	struct profile_symbolize *s, struct module *m, int fd, const struct build_id *id, struct debug_facts *ret)
+/* A file of its own may lack its section headers; of one that has nothing but debug information they are the index. */
+static bool check_build_id(struct profile_symbolize *s, struct module *m, int fd, bool own, const struct build_id *id,
+	struct debug_facts *ret)
 {
 	if (s->broken.code || symbolizer_query_facts(s->inquiry, fd, ret, &s->broken) < 0)
 		return false;
-	if (build_id_equal(&ret->id, id))
+	const bool whole = own || !ret->is_cut;
+	if (build_id_equal(&ret->id, id) && whole)
 		return true;
 	err_say(&m->why, -EBADMSG,
-		ret->id.len ? "it has another build-id" : "it is no whole ELF file, or has no build-id");
+		ret->id.len && whole ? "it has another build-id" : "it is no whole ELF file, or has no build-id");
 	return false;
 }
 
 /* Takes an open file: keeps it if it is the module's and better than the one that it has. */
-static void choose_debug_file(struct profile_symbolize *s, struct module *m, int fd, const char *from)
+static void choose_debug_file(struct profile_symbolize *s, struct module *m, int fd, const char *from, bool own)
 {
 	struct debug_facts f;
-	if (!check_build_id(s, m, fd, &m->id, &f)) {
+	if (!check_build_id(s, m, fd, own, &m->id, &f)) {
 		if (m->why.text[0])
 			err_wrap(&m->why, m->why.code, "%.100s", from);
 		fd_close(fd);
@@ -175,7 +177,7 @@ static void find_alt(struct profile_symbolize *s, struct module *m)
 		fd = open_regular(m->facts.alt);
 	if (fd < 0)
 		fd = fetch_debuginfo(s, id, &from, &m->why);
-	m->files.alt = fd >= 0 && check_build_id(s, m, fd, id, &f) ? fd : fd_close(fd);
+	m->files.alt = fd >= 0 && check_build_id(s, m, fd, false, id, &f) ? fd : fd_close(fd);
 	if (m->files.alt < 0)
 		err_say(&m->why, -ENOENT, "what it shares with other modules is missing: %.100s",
 			base_of(m->facts.alt));
@@ -187,13 +189,13 @@ static void find_files(struct profile_symbolize *s, struct module *m, const char
 	const char *from;
 	int fd = debug_files_on_host(&m->id, path);
 	if (fd >= 0)
-		choose_debug_file(s, m, fd, path);
+		choose_debug_file(s, m, fd, path, false);
 	fd = own[0] == '/' ? open_regular(own) : -ENOENT;
 	if (fd >= 0)
-		choose_debug_file(s, m, fd, own);
+		choose_debug_file(s, m, fd, own, true);
 	fd = m->facts.has_debug ? -ENOENT : fetch_debuginfo(s, &m->id, &from, &m->why);
 	if (fd >= 0)
-		choose_debug_file(s, m, fd, from);
+		choose_debug_file(s, m, fd, from, false);
 	find_alt(s, m);
 }
 

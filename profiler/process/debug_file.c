@@ -46,7 +46,7 @@ static bool open_wanted(const struct search *s, enum where where, const char *pa
 		ret->fd = -1;
 		return false;
 	}
-	if (debug_facts_read(file_source(ret), ret_facts, &e) == 0 &&
+	if (debug_facts_read(file_source(ret), ret_facts, &e) == 0 && !ret_facts->is_cut &&
 		(id ? build_id_equal(&ret_facts->id, id) : has_checksum(ret, crc)))
 		return true;
 	file_close(ret);

@@ -156,6 +156,8 @@ static const struct {
 	{"a directory", "mkdir app/p.debug " ID_FILE, ""},
 	{"no ELF file", "echo text >app/p.debug && : >" ID_FILE, ""},
 	{"a damaged one", "head -c 500 p.debug >app/p.debug && head -c 100 p.debug >" ID_FILE, ""},
+	{"half of one does not hide a good one",
+		"head -c $(($(stat -c %s p.debug) / 2)) p.debug >" ID_FILE " && cp p.debug app", "app/p.debug"},
 	{"a damaged one does not hide a good one", "head -c 500 p.debug >" ID_FILE " && cp p.debug app", "app/p.debug"},
 };
 
