@@ -47,3 +47,8 @@ enum epilogue_outcome epilogue_find(struct epilogue *s, const struct epilogue_kn
 	unsigned *insns, struct cfi_rule *ret);
 /* True: the instruction before `vaddr` may be a call, or it is where signal handlers return to. */
 bool epilogue_is_behind_call(const struct elf_section *code, uint64_t vaddr);
+/*
+ * True: the code sets up a frame pointer in many places, as code does that was compiled to have one in each function.
+ * Else a frame pointer is that of a function further out, and frames would be left out.
+ */
+bool epilogue_keeps_fp(const struct elf_section *code);

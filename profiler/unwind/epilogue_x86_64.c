@@ -644,3 +644,17 @@ bool epilogue_is_behind_call(const struct elf_section *code, uint64_t vaddr)
 	}
 	return false;
 }
+
+#define FP_SHARE 4096 /* bytes of code for each place that sets one up, at most */
+
+bool epilogue_keeps_fp(const struct elf_section *code)
+{
+	static const uint8_t insns[][4] = {{0x55, 0x48, 0x89, 0xe5}, {0x55, 0x48, 0x8b, 0xec}}; /* push; mov */
+	size_t n = 0;
+	for (unsigned i = 0; i < sizeof(insns) / sizeof(insns[0]); i++) {
+		const uint8_t *p = code->data, *end = code->data + code->size;
+		for (; (p = memmem(p, (size_t)(end - p), insns[i], sizeof(insns[i]))); p += sizeof(insns[i]))
+			n++;
+	}
+	return n > code->size / FP_SHARE;
+}

@@ -349,8 +349,8 @@ static bool is_behind_call(const struct walk *w, uint64_t ra)
 	struct unwind_code c;
 	if (!w->map.ops->find(w->map.space, ra - 1, &c))
 		return false;
-	const struct elf_section *code = c.rows ? unwind_table_code(c.rows, ra - 1 - c.bias) : NULL;
-	return !code || epilogue_is_behind_call(code, ra - c.bias);
+	const struct code_stretch *code = c.rows ? unwind_table_code(c.rows, ra - 1 - c.bias) : NULL;
+	return !code || epilogue_is_behind_call(&code->bytes, ra - c.bias);
 }
 
 static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
@@ -532,7 +532,8 @@ static bool may_be_left_out(struct walk *w)
 static const struct elf_section *code_around(const void *arg, uint64_t vaddr)
 {
 	const struct walk *w = arg;
-	return unwind_table_code(w->rows, vaddr);
+	const struct code_stretch *code = unwind_table_code(w->rows, vaddr);
+	return code ? &code->bytes : NULL;
 }
 
 static bool is_function(const void *arg, uint64_t vaddr)
@@ -578,12 +579,13 @@ static bool is_believable(const struct walk *w, const struct cfi_rule *r)
 }
 
 /*
- * Where the code says nothing, the frame pointer does. One of 0 is the end where code has a frame pointer, and where it
- * never returns: threads begin so. Else it may be anything.
+ * Where the code says nothing, the frame pointer does, if the code around keeps one: else it is that of a function
+ * further out. One of 0 is the end where code never returns: threads begin so. Else it may be anything.
  */
 static enum unwind_stop step_code(struct walk *w)
 {
-	if (!w->rows || !unwind_table_code(w->rows, w->vaddr))
+	const struct code_stretch *code = w->rows ? unwind_table_code(w->rows, w->vaddr) : NULL;
+	if (!code)
 		return step_pointer(w);
 	const struct cfi_rule r = find_code_rule(w);
 	if (r.kind == CFI_RULE_FRAME && is_believable(w, &r)) {
@@ -591,7 +593,7 @@ static enum unwind_stop step_code(struct walk *w)
 		w->by_code |= stop == UNWIND_END;
 		return stop;
 	}
-	return w->reg[DWARF_FP] || r.kind == CFI_RULE_END ? step_pointer(w) : UNWIND_NO_INFO;
+	return (w->reg[DWARF_FP] ? code->keeps_fp : r.kind == CFI_RULE_END) ? step_pointer(w) : UNWIND_NO_INFO;
 }
 
 /* --- the rule of a frame */

@@ -3,6 +3,7 @@
 
 #include "oci/base/array.h"
 #include "profiler/unwind/cfi_execute.h"
+#include "profiler/unwind/epilogue.h"
 #include "profiler/unwind/unwind_entries.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ struct unwind_table {
 	size_t n_rows, n_rules, n_full, n_pages, n_bytes;
 	size_t mapped; /* bytes of rows, where they have a mapping of their own; 0: they are malloc'ed */
 	size_t entries, left_out;
-	struct elf_section *code; /* without entries, by address */
+	struct code_stretch *code; /* without entries, by address */
 	size_t n_code, room_code;
 };
 
@@ -535,7 +536,7 @@ static size_t code_bytes(const struct unwind_table *t)
 {
 	size_t n = t->n_code * sizeof(*t->code);
 	for (size_t i = 0; i < t->n_code; i++)
-		n += t->code[i].size;
+		n += t->code[i].bytes.size;
 	return n;
 }
 
@@ -566,7 +567,7 @@ static int add_code(struct unwind_table *t, uint64_t from, uint64_t to)
 		return -E2BIG;
 	int r = array_reserve(&t->code, &t->room_code, t->n_code + 1, sizeof(*t->code), 4);
 	if (r == 0)
-		t->code[t->n_code++] = (struct elf_section){.vaddr = from, .size = to - from};
+		t->code[t->n_code++] = (struct code_stretch){.bytes = {.vaddr = from, .size = to - from}};
 	return r;
 }
 
@@ -604,13 +605,15 @@ static void find_all_code(struct unwind_table *t, const struct elf *f)
 	}
 }
 
-static bool read_code(struct elf_section *c, const struct elf *f, struct elf_source src)
+static bool read_code(struct code_stretch *to, const struct elf *f, struct elf_source src)
 {
+	struct elf_section *c = &to->bytes;
 	for (unsigned i = 0; i < f->n_segments && !c->data; i++) {
 		const struct elf_segment *s = &f->segments[i];
 		if (s->exec && c->vaddr - s->vaddr < s->filesz)
 			elf_bytes(src, s->offset + (c->vaddr - s->vaddr), c->size, "code", &c->data, NULL);
 	}
+	to->keeps_fp = c->data && epilogue_keeps_fp(c);
 	return c->data;
 }
 
@@ -625,7 +628,7 @@ void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct 
 		if (read_code(&t->code[i], f, src))
 			t->code[out++] = t->code[i];
 	t->n_code = out;
-	struct elf_section *tight = out ? reallocarray(t->code, out, sizeof(*t->code)) : NULL;
+	struct code_stretch *tight = out ? reallocarray(t->code, out, sizeof(*t->code)) : NULL;
 	if (tight || !out) {
 		if (!out)
 			free(t->code);
@@ -636,28 +639,28 @@ void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct 
 void unwind_table_drop_code(struct unwind_table *t)
 {
 	for (size_t i = 0; i < t->n_code; i++)
-		free(t->code[i].data);
+		free(t->code[i].bytes.data);
 	free(t->code);
 	t->code = NULL;
 	t->n_code = 0;
 }
 
-const struct elf_section *unwind_table_code(const struct unwind_table *t, uint64_t vaddr)
+const struct code_stretch *unwind_table_code(const struct unwind_table *t, uint64_t vaddr)
 {
 	size_t lo = 0, hi = t->n_code;
 	while (lo < hi) { /* the first stretch behind the address */
 		const size_t mid = lo + (hi - lo) / 2;
-		if (t->code[mid].vaddr > vaddr)
+		if (t->code[mid].bytes.vaddr > vaddr)
 			hi = mid;
 		else
 			lo = mid + 1;
 	}
-	return lo && vaddr - t->code[lo - 1].vaddr < t->code[lo - 1].size ? &t->code[lo - 1] : NULL;
+	return lo && vaddr - t->code[lo - 1].bytes.vaddr < t->code[lo - 1].bytes.size ? &t->code[lo - 1] : NULL;
 }
 
 uint64_t unwind_table_code_key(const struct unwind_table *t, uint64_t vaddr)
 {
-	return (uint64_t)t->serial << 32 | (uint32_t)(vaddr - t->code[0].vaddr);
+	return (uint64_t)t->serial << 32 | (uint32_t)(vaddr - t->code[0].bytes.vaddr);
 }
 
 /* --- use */

@@ -48,8 +48,12 @@ void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats 
  */
 void unwind_table_read_code(struct unwind_table *t, const struct elf *f, struct elf_source src, size_t max);
 void unwind_table_drop_code(struct unwind_table *t);
+struct code_stretch {
+	struct elf_section bytes;
+	bool keeps_fp; /* its functions set up a frame pointer (epilogue_keeps_fp) */
+};
 /* The stretch of such code around an address, or NULL. */
-const struct elf_section *unwind_table_code(const struct unwind_table *t, uint64_t vaddr);
+const struct code_stretch *unwind_table_code(const struct unwind_table *t, uint64_t vaddr);
 /* A key of an address in such code, unlike that of another table ever; files of 2 GiB and more have some twice. */
 uint64_t unwind_table_code_key(const struct unwind_table *t, uint64_t vaddr);
 

@@ -2,7 +2,7 @@
 # What the benchmarks run: $(B)/bench/NAME. `starts` measures; the others are measured, and are as small as programs get.
 BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 
-UNWINDERS := $(addprefix $(B)/bench/,record unwinders tables)
+UNWINDERS := $(addprefix $(B)/bench/,record record_calls unwinders tables)
 COMMIT := $(B)/bench/commit
 CALLED := $(addprefix $(B)/bench/,called called-hooks called-pg)
 bench-programs: $(filter-out $(UNWINDERS) $(COMMIT),$(BENCH)) $(CALLED) targets

@@ -8,6 +8,9 @@
  * unwinders --without DIR FILE... - the same samples twice through ours: once as files are, and once with those below
  * DIR in their place, which lack their unwind tables. Prints how many stacks are the same, and in how many a frame is
  * another.
+ *
+ * unwinders --callers FILE... - the samples of tests/bench/record_calls.c through ours, held against the callers that
+ * they really have.
  */
 #include "oci/base/fd.h"
 #include "profiler/process/address_space.h"
@@ -40,6 +43,8 @@ struct sample {
 	uint32_t set, size;
 	struct unwind_regs regs;
 	const uint8_t *stack;
+	const uint8_t *callers; /* u64 each; NULL: they are not known */
+	uint32_t n_callers;
 };
 
 struct stack {
@@ -124,6 +129,16 @@ static void take_sample(void)
 		samples[n_samples++] = s;
 }
 
+static void take_callers(void)
+{
+	const uint32_t n = take_u32();
+	const uint8_t *callers = take(n * sizeof(uint64_t));
+	if (n_samples) {
+		samples[n_samples - 1].callers = callers;
+		samples[n_samples - 1].n_callers = n;
+	}
+}
+
 static void load(const char *path)
 {
 	struct stat st;
@@ -138,12 +153,20 @@ static void load(const char *path)
 	if (memcmp(take(8), CORPUS_MAGIC, 8) != 0)
 		die("no corpus");
 	n_samples = 0;
-	while (at < end) {
-		if (take_u32() == CORPUS_MAPS)
+	while (at < end)
+		switch (take_u32()) {
+		case CORPUS_MAPS:
 			take_maps();
-		else
+			break;
+		case CORPUS_SAMPLE:
 			take_sample();
-	}
+			break;
+		case CORPUS_CALLERS:
+			take_callers();
+			break;
+		default:
+			die("no corpus");
+		}
 }
 
 /* --- ours */
@@ -818,8 +841,56 @@ static void compare_without(const char *file, const char *dir)
 	printf("; %llu read code\n", (unsigned long long)unwind_code_stacks(ours));
 }
 
+/* --- the callers that are known */
+
+static void compare_callers(const char *file)
+{
+	size_t equal = 0, other = 0, by_code = 0, code_equal = 0, stops[UNWIND_STOPS] = {0};
+	struct stack *got = &results[0][0];
+	if (modules_new((size_t)4 << 30, &modules) < 0 || map_files_new(resolve, NULL, &files) < 0)
+		die("memory");
+	load(file);
+	for (size_t i = 0; i < n_samples; i++) {
+		const struct sample *s = &samples[i];
+		const uint64_t before = unwind_code_stacks(ours);
+		struct stack known = {.n = s->n_callers + 1, .ip = {s->regs.r[UNWIND_IP]}};
+		if (known.n > UNWIND_FRAMES_MAX)
+			known.n = UNWIND_FRAMES_MAX;
+		if (s->callers)
+			memcpy(known.ip + 1, s->callers, (known.n - 1) * sizeof(uint64_t));
+		unwind_ours(s, got);
+		const unsigned n = got->n < known.n ? got->n : known.n;
+		const bool differs =
+			memcmp(got->ip, known.ip, n * sizeof(got->ip[0])) != 0 || (got->complete && n < known.n);
+		const bool alike = !differs && n == known.n, code = unwind_code_stacks(ours) != before;
+		equal += alike;
+		other += differs;
+		by_code += code;
+		code_equal += code && alike;
+		stops[got->stop] += !alike && !differs;
+		if (!alike)
+			show_other(s, &known, got);
+	}
+	printf("%s: %zu samples, %zu (%.2f %%) have their callers, %zu have another; %zu by code, %zu (%.2f %%) of "
+	       "them right",
+		file, n_samples, equal, n_samples ? 100.0 * (double)equal / (double)n_samples : 0.0, other, by_code,
+		code_equal, by_code ? 100.0 * (double)code_equal / (double)by_code : 0.0);
+	for (unsigned i = 0; i < UNWIND_STOPS; i++)
+		if (stops[i])
+			printf(", %zu end in %s", stops[i], unwind_stop_name(i));
+	putchar('\n');
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 2 && !strcmp(argv[1], "--callers")) {
+		results[0] = calloc(1, sizeof(struct stack));
+		if (unwind_new(&ours) < 0 || !results[0])
+			die("memory");
+		for (int i = 2; i < argc; i++)
+			compare_callers(argv[i]);
+		return 0;
+	}
 	if (argc > 3 && !strcmp(argv[1], "--without")) {
 		if (unwind_new(&ours) < 0)
 			die("memory");
