@@ -29,7 +29,11 @@ struct value {
 /*
  * A call may be a function's last instruction, as that of abort(3) is: what is behind it may be another function. So a
  * way is the more doubtful the more calls it went on behind. The least doubtful one that comes to a return counts.
+ *
+ * Padding behind a call nearly always says that the function ends there: what such a way alone says is not believed.
+ * (In glibc 2.41, held against its tables: 39 wrong rules of 45,771 instead of 522, for 1 % more that are unknown.)
  */
+#define DOUBT_PADDING (1u << 16) /* more than calls without padding come to */
 struct way {
 	uint64_t at;
 	unsigned doubt;
@@ -540,7 +544,7 @@ static void follow_way(struct epilogue *s)
 		case CALLS: /* what is called before the next function begins does not return */
 			if (s->known->begins(s->known->arg, i.next))
 				return;
-			add_way(s, i.next, 1 + is_padding(s, i.next));
+			add_way(s, i.next, is_padding(s, i.next) ? DOUBT_PADDING : 1);
 			return;
 		case JUMPS:
 			if (s->known->begins(s->known->arg, target)) {
@@ -606,7 +610,8 @@ enum epilogue_outcome epilogue_find(struct epilogue *s, const struct epilogue_kn
 	if (begins && !called) /* nothing but the call has happened, which pushed the return address */
 		note_return(s);
 	*insns -= had - s->insns;
-	if (s->contradiction || (s->rule.kind == CFI_RULE_NONE && (s->obscure || !s->insns)))
+	const bool other = s->rule.kind != CFI_RULE_NONE && s->doubt >= DOUBT_PADDING;
+	if (s->contradiction || other || (s->rule.kind == CFI_RULE_NONE && (s->obscure || !s->insns)))
 		return EPILOGUE_UNKNOWN;
 	*ret = s->rule;
 	return s->rule.kind == CFI_RULE_NONE ? EPILOGUE_NEVER : EPILOGUE_FOUND;

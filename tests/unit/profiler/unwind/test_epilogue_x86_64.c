@@ -92,7 +92,7 @@ static const struct {
 	{"a jump out of the code", TEXT(POP_RBX "\xeb\x70"), 0, -1, 0, 0, 0},
 	{"a call at the end of a function, as of abort", TEXT(JE("\x02") POP_RBX RET CALL "\x0f\x1f\x44\0\0" RET), 0,
 		DWARF_RSP, 16, -2, SAME},
-	{"a call before padding that is the only way", TEXT(CALL NOP POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
+	{"padding behind a call: the next function may be behind it", TEXT(CALL NOP POP_RBX RET), 0, -1, 0, 0, 0},
 	{"vector instructions", TEXT("\xc5\xf8\x77\x62\xf1\x7c\x48\x58\xc1" POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
 	{"xchg changes the stack", TEXT("\x48\x94" RET), 0, -1, 0, 0, 0},
 	{"a number as the stack pointer", TEXT("\x48\xc7\xc4\0\0\0\0" RET), 0, -1, 0, 0, 0},
@@ -350,7 +350,7 @@ START_TEST(as_tables_say)
 	ck_assert_uint_gt(c.n, 5000);
 	/* a function that does not return leaves the ways behind its calls in doubt */
 	ck_assert_uint_gt(c.equal, c.n / 100 * 95);
-	ck_assert_uint_lt(c.other, c.n / 100);
+	ck_assert_uint_lt(c.other, c.n / 500);
 	unwind_table_free(t);
 	elf_free(f);
 }
