@@ -22,10 +22,10 @@ enum cfi_rule_kind {
 #define CFI_RULE_SAME INT16_MIN
 
 struct cfi_rule {
-	uint8_t kind;	 /* enum cfi_rule_kind */
-	uint8_t cfa_reg; /* enum dwarf_reg */
-	uint8_t signal;	 /* the caller was interrupted, it did not call */
-	uint8_t reserved;
+	uint8_t kind;		    /* enum cfi_rule_kind */
+	uint8_t cfa_reg;	    /* enum dwarf_reg */
+	uint8_t signal;		    /* the caller was interrupted, it did not call */
+	uint8_t lost;		    /* registers of the caller that are not to be had: bits by the index of `at` */
 	int32_t cfa;		    /* offset; CFI_RULE_FULL: index of the full rule */
 	int16_t at[CFI_RULE_SAVED]; /* words of 8 bytes from the CFA, or CFI_RULE_SAME */
 	int16_t reserved2;

@@ -121,8 +121,11 @@ static struct value as_address(struct value v)
 
 /* --- a return */
 
-/* Registers of the caller that a rule has places for. False: a rule cannot say where one is. */
-static bool fill_saved(const struct way *w, uint8_t base, int64_t cfa, struct cfi_rule *ret)
+/*
+ * Registers of the caller that a rule has places for: those are below the return address. Assembly may use registers
+ * without saving them where its caller, which it knows, does not need them.
+ */
+static void fill_saved(const struct way *w, uint8_t base, int64_t cfa, struct cfi_rule *ret)
 {
 #define REG(slot, reg) reg,
 	static const uint8_t regs[] = {CFI_SAVED_REGS(REG)};
@@ -131,10 +134,25 @@ static bool fill_saved(const struct way *w, uint8_t base, int64_t cfa, struct cf
 		const int64_t words = (v.n - cfa) / 8;
 		if (v.kind == VALUE_REGISTER && v.n == regs[i])
 			continue;
-		if (v.kind != VALUE_SAVED || v.base != base || (v.n - cfa) % 8 || words <= CFI_RULE_SAME ||
-			words > INT16_MAX)
-			return false;
-		ret->at[i] = (int16_t)words;
+		if (v.kind == VALUE_SAVED && v.base == base && (v.n - cfa) % 8 == 0 && words < -1 &&
+			words > CFI_RULE_SAME)
+			ret->at[i] = (int16_t)words;
+		else
+			ret->lost |= (uint8_t)(1u << i);
+	}
+}
+
+/* Two ways to the return: what they do not agree on is lost. False: they return to different places. */
+static bool merge_rule(struct cfi_rule *r, const struct cfi_rule *other)
+{
+	if (r->cfa_reg != other->cfa_reg || r->cfa != other->cfa)
+		return false;
+	r->lost |= other->lost;
+	for (unsigned i = 0; i < CFI_RULE_SAVED_RA; i++) {
+		if (r->at[i] != other->at[i])
+			r->lost |= (uint8_t)(1u << i);
+		if (r->lost & 1u << i)
+			r->at[i] = CFI_RULE_SAME;
 	}
 	return true;
 }
@@ -149,13 +167,15 @@ static void note_return(struct epilogue *s)
 		r.at[i] = CFI_RULE_SAME;
 	r.at[CFI_RULE_SAVED_RA] = -1;
 	const bool below = w->sp.base == DWARF_RSP && w->sp.n < 0;
-	if (w->sp.kind != VALUE_ADDRESS || below || cfa > INT32_MAX || !fill_saved(w, w->sp.base, cfa, &r))
-		s->contradiction |= below;
-	else if (s->rule.kind == CFI_RULE_NONE) {
+	s->contradiction |= below;
+	if (w->sp.kind != VALUE_ADDRESS || below || cfa > INT32_MAX)
+		return;
+	fill_saved(w, w->sp.base, cfa, &r);
+	if (s->rule.kind == CFI_RULE_NONE) {
 		s->rule = r;
 		s->doubt = w->doubt;
 	} else
-		s->contradiction |= memcmp(&s->rule, &r, sizeof(r)) != 0;
+		s->contradiction |= !merge_rule(&s->rule, &r);
 }
 
 /* --- instructions */

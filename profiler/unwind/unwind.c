@@ -421,6 +421,9 @@ static enum unwind_stop step_frame(struct walk *w, const struct cfi_rule *r)
 		else if (!(w->exact && slot < w->reg[DWARF_SP] && w->reg[DWARF_SP] - slot <= POPPED))
 			w->known &= ~(1u << regs[i]);
 	}
+	if (r->lost)
+		for (unsigned i = 0; i < sizeof(regs); i++)
+			w->known &= ~((uint32_t)(r->lost >> i & 1) << regs[i]);
 	return enter_caller(w, cfa, ra, r->signal, false);
 }
 

@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PART_STEPS 20000
-#define FREE_NS (3 * 1000000l)
+#define PART_STEPS 10000
+#define FREE_NS (100 * 1000000l)
 #define STACK_BYTES 65528u
 #define CALLERS_MAX 512
 #define INSN_MAX 15 /* bytes of an instruction */

@@ -32,14 +32,14 @@ same_shares() { # WHAT LIST-A LIST-B POINTS [ROWS: the largest so many of A only
 	is "$1: further than $4 points apart" "$bad" ""
 }
 
-# perf watches the whole machine, so that it too is there from the start, and never knows of containers.
-# Without build-ids: of some on the machine perf 6.1 dies.
-perf_start() {
+# perf is there from the start: the program waits for it. It never knows of containers, and of nothing else that runs on the
+# machine: of some programs perf 6.1 dies.
+perf_start() { # PID
 	need perf
 	local word
 	mkfifo perf.control perf.ack
 	exec 8<>perf.control 9<>perf.ack
-	perf record -q -N -B -a -e cpu-clock -F 997 -D -1 --control fd:8,9 -o perf.data -- sleep 1000 >perf.out 2>&1 &
+	perf record -q -N -B -p "$1" -e cpu-clock -F 997 -D -1 --control fd:8,9 -o perf.data >perf.out 2>&1 &
 	PERF=$!
 	echo enable >&8
 	read -r -t 60 word <&9 || fail "perf record does not work here: $(cat perf.out)"
@@ -68,13 +68,14 @@ test_real() { # MODE NAME... - a function that must be named, COMMAND...
 	shift 2
 	need "$1"
 	head -c 9000000 "$(command -v podman)" >data
-	perf_start
-	ct_start podman-runc c1 -a $FINE -v "$ROW:/volume" -- "$@"
+	mkfifo go
+	ct_start podman-runc c1 -a $FINE -v "$ROW:/volume" -- /bin/sh -c 'read -r _ </volume/go; exec "$0" "$@"' "$@"
 	pid=$(ct_pid c1)
+	perf_start "$pid"
+	echo >go
 	ct_wait c1 100 || fail "no end"
 	profile
-	kill -INT "$PERF"
-	wait "$PERF" || cat perf.out
+	wait "$PERF" || cat perf.out # it ends with the program
 	has "the profile" "$(samples | cut -f 4)" "(^|[;$'\n'])$named(;|$'\n')"
 	self_pprof >by-pprof
 	self_top >by-top

@@ -49,9 +49,10 @@ static const struct {
 	struct text code;
 	unsigned at;
 	int cfa_reg, cfa; /* -1: no rule */
-	int rbx, rbp;	  /* words from the CFA; CFI_RULE_SAME */
+	int rbx, rbp;	  /* words from the CFA; SAME, LOST */
 } rows[] = {
 #define SAME CFI_RULE_SAME
+#define LOST INT16_MAX
 	{"a return", TEXT(RET), 0, DWARF_RSP, 8, SAME, SAME},
 	{"a return that takes arguments with it", TEXT("\xc2\x10\0"), 0, DWARF_RSP, 8, SAME, SAME},
 	{"a return with a prefix", TEXT("\xf3\xc3"), 0, DWARF_RSP, 8, SAME, SAME},
@@ -78,7 +79,11 @@ static const struct {
 	{"a jump", TEXT("\xeb\x02\x0f\x0b" POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
 	{"both ways of a branch", TEXT(JE("\x02") POP_RBX RET POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
 	{"ways that do not agree", TEXT(JE("\x02") POP_RBX RET RET), 0, -1, 0, 0, 0},
-	{"ways that save at different places", TEXT(JE("\x02") POP_RBX RET "\x58" RET), 0, -1, 0, 0, 0},
+	{"a way that saves no register", TEXT(JE("\x02") POP_RBX RET "\x58" RET), 0, DWARF_RSP, 16, LOST, SAME},
+	{"ways that save at different places", TEXT(JE("\x03") POP_RBX POP_RBP RET POP_RBP POP_RBX RET), 0, DWARF_RSP,
+		24, LOST, LOST},
+	{"a register that is not saved", TEXT("\x31\xed\x48\x89\xcd" RET), 0, DWARF_RSP, 8, SAME, LOST},
+	{"a register of the caller's frame", TEXT("\x48\x8b\x6c\x24\x40" RET), 0, DWARF_RSP, 8, SAME, LOST},
 	{"a way that only ends", TEXT(JE("\x02") POP_RBX RET "\x0f\x0b"), 0, DWARF_RSP, 16, -2, SAME},
 	{"a loop", TEXT("\x75\xfe" POP_RBX RET), 0, DWARF_RSP, 16, -2, SAME},
 	{"a loop that takes more and more", TEXT(PUSH_RBX "\x75\xfd" RET), 0, -1, 0, 0, 0},
@@ -154,8 +159,8 @@ START_TEST(what_code_says)
 	if (found) {
 		ck_assert_msg(r.cfa_reg == rows[_i].cfa_reg && r.cfa == rows[_i].cfa, "%s: %d + %d", rows[_i].name,
 			r.cfa_reg, r.cfa);
-		ck_assert_msg(r.at[0] == rows[_i].rbx && r.at[1] == rows[_i].rbp, "%s: %d, %d", rows[_i].name, r.at[0],
-			r.at[1]);
+		const int rbx = r.lost & 1 ? LOST : r.at[0], rbp = r.lost & 2 ? LOST : r.at[1];
+		ck_assert_msg(rbx == rows[_i].rbx && rbp == rows[_i].rbp, "%s: %d, %d", rows[_i].name, rbx, rbp);
 		ck_assert_int_eq(r.at[CFI_RULE_SAVED_RA], -1);
 		ck_assert_int_eq(r.signal, 0);
 	}
