@@ -145,3 +145,53 @@ test_musl() { # REGEX [ARGUMENT [OPTION...]]
 row "a program of musl's: its stacks are whole" test_musl '^program;[^;]*;main;[^;]*'
 row "a thread of musl's: its stacks are whole" test_musl '^program;[^;]*;[^;]*;[^;]*' thread
 row "a thread of a static program of musl's, stripped: its stacks are whole" test_musl '^program;program\+0x[^;]*;program\+0x' thread -static -s
+
+# --- hand-written assembly: each sample has the callers that calls left on the stack (tests/bench/record_calls.c)
+
+GMP='#include <gmp.h>
+int main(void)
+{
+	mpz_t a, b, m, r;
+	gmp_randstate_t state;
+	mpz_inits(a, b, m, r, NULL);
+	gmp_randinit_default(state);
+	for (;;) {
+		mpz_urandomb(a, state, 4096);
+		mpz_urandomb(b, state, 512);
+		mpz_urandomb(m, state, 4096);
+		mpz_setbit(m, 0);
+		mpz_powm(r, a, b, m);
+		mpz_mul(r, r, a);
+		mpz_tdiv_q(r, r, b);
+		mpz_gcd(r, r, m);
+		mpz_root(r, a, 3);
+	}
+}'
+has_callers() { # BY-CODE COMMAND... - so many of 2,000 samples at least by its code, for lack of tables
+	make -s --no-print-directory -C "$TOP" B="$B" bench-unwinders >/dev/null
+	"$B/bench/record_calls" corpus 2000 97 "${@:2}" >said 2>&1 || fail "no samples: $(cat said)"
+	"$B/bench/unwinders" --callers corpus >result
+	local n right other code
+	read -r n right other code < <(sed -nE 's/^corpus: ([0-9]+) samples, ([0-9]+) .* callers, ([0-9]+) have another; ([0-9]+) by.*/\1 \2 \3 \4/p' result)
+	is "samples" "$n" 2000
+	is "with another caller" "$other" 0
+	((right * 100 >= n * 98 && code >= $1)) || fail "$right of $n have their callers, $code by code: $(sort result | uniq -c)"
+}
+test_gmp() {
+	need gcc
+	echo "$GMP" >gmp.c
+	gcc -O2 -o program gmp.c -lgmp 2>gcc.out || skip "it does not build: $(tail -n 1 gcc.out)"
+	has_callers 1000 ./program
+}
+row "GMP: its assembly has the callers that called it" test_gmp
+test_x264() {
+	need x264
+	head -c 15206400 /dev/urandom >noise.yuv # 100 pictures
+	has_callers 500 x264 --threads 1 --input-res 352x288 -o /dev/null noise.yuv
+}
+row "x264: its assembly has the callers that called it" test_x264
+test_openssl() { # which has tables
+	need openssl
+	has_callers 0 openssl speed -seconds 1000 -evp aes-256-gcm
+}
+row "OpenSSL: its assembly has the callers that called it" test_openssl
